@@ -1,2 +1,51 @@
-//! Placeholder
-fn main() {}
+//! Benchmarks: `cargo run --release -p bench -- <bench> [--quick] [--write]`.
+//!
+//! Each measures the product beside a limit taken in the same run, and ends with one line per figure:
+//! `ratio <bench>.<figure> <value> wanted <value>`, always so that higher is better. Not here: tests.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a benchmark measures the real time and prints what it finds"
+)]
+
+mod postgres_server;
+mod report;
+mod store;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Tidings on this machine.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+    /// Smaller runs, under a minute in all.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Write the table into docs/performance.md.
+    #[arg(long, global = true)]
+    write: bool,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Durable event-ingest transactions on SQLite and PostgreSQL.
+    Store,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let report = match arguments.bench {
+        Bench::Store => store::run(arguments.quick).await?,
+    };
+    println!("{}", report.text());
+    if arguments.write {
+        report.write()?;
+    }
+    for line in report.ratios() {
+        println!("{line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! A database that runs units of work: closures over a transaction, on SQLite or PostgreSQL alike.
+//!
+//! A unit is done when its commit is on disk, and then it is answered. Units run on threads of the database's
+//! own, so a caller that goes away in the middle leaves nothing half-done. Not here: any table.
+
+mod error;
+mod postgres;
+mod sqlite;
+mod tls;
+mod tx;
+mod unit;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+pub use error::DatabaseError;
+pub use postgres::PostgresOptions;
+pub use sqlite::SqliteOptions;
+pub(crate) use sqlite::{connect, is_ours, lock_exclusive};
+pub use tls::Tls;
+pub(crate) use tx::Session;
+pub use tx::{Cell, Param, Row, Tx};
+pub(crate) use unit::{Unit, Verdict};
+
+use unit::{Access, Closure};
+
+/// How many units may wait. More make their callers wait, instead of the machine's memory.
+const QUEUE: usize = 4096;
+
+/// The SQL that the engine speaks. Nearly all of it is the same text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// A handle to an open database. Clones share it.
+#[derive(Clone)]
+pub struct Database(Arc<Shared>);
+
+struct Shared {
+    dialect: Dialect,
+    path: Option<PathBuf>,
+    writers: async_channel::Sender<Box<dyn Unit>>,
+    readers: async_channel::Sender<Box<dyn Unit>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Opens a file, makes it if there is none, and brings its schema up to date.
+    pub async fn sqlite(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {
+        let path = path.to_owned();
+        blocking(move || sqlite::open(&path, &options)).await
+    }
+
+    /// A database that lives as long as its handle, for tests.
+    pub async fn memory() -> Result<Self, DatabaseError> {
+        blocking(sqlite::open_memory).await
+    }
+
+    /// Connects to a server by its URL and brings the schema up to date.
+    pub async fn postgres(url: &str, options: PostgresOptions) -> Result<Self, DatabaseError> {
+        let url = url.to_owned();
+        blocking(move || postgres::open(&url, &options)).await
+    }
+
+    /// Runs a unit of work and answers once it is durable. An error rolls it back. It may run more than once:
+    /// PostgreSQL asks for that when it met another one.
+    pub async fn write<T, E>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        run(&self.0.writers, Access::Write, work).await
+    }
+
+    /// Runs a closure over one snapshot. What it writes is refused or thrown away.
+    pub async fn read<T, E>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        run(&self.0.readers, Access::Read, work).await
+    }
+
+    /// Hands over a unit that answers by itself. Blocks while the queue is full.
+    pub(crate) fn submit(&self, unit: Box<dyn Unit>) {
+        if let Err(refused) = self.0.writers.send_blocking(unit) {
+            refused.into_inner().finish(Err(DatabaseError::Closed));
+        }
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        self.0.dialect
+    }
+
+    /// The file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.path.as_deref()
+    }
+
+    /// The version of the schema, which is the number of the last migration.
+    pub async fn schema_version(&self) -> Result<i64, DatabaseError> {
+        self.read(crate::migrations::version).await
+    }
+
+    /// What the database takes for the time, in seconds since 1970.
+    pub async fn server_time(&self) -> Result<i64, DatabaseError> {
+        let sql = match self.0.dialect {
+            Dialect::Sqlite => "SELECT CAST(strftime('%s', 'now') AS INTEGER)",
+            Dialect::Postgres => "SELECT CAST(extract(epoch FROM clock_timestamp()) AS BIGINT)",
+        };
+        self.read(move |tx| tx.query(sql, &[])?.first().ok_or(DatabaseError::NoRow)?.int(0)).await
+    }
+
+    /// Finishes what is queued, refuses what comes later, and ends the threads.
+    pub async fn close(&self) {
+        self.0.writers.close();
+        self.0.readers.close();
+        let threads =
+            std::mem::take(&mut *self.0.threads.lock().expect("no thread panics with it"));
+        let joined = tokio::task::spawn_blocking(move || {
+            for thread in threads {
+                if thread.join().is_err() {
+                    tracing::error!("A database thread ended in a panic");
+                }
+            }
+        });
+        if joined.await.is_err() {
+            tracing::error!("The database threads could not be waited for");
+        }
+    }
+}
+
+async fn run<T, E>(
+    queue: &async_channel::Sender<Box<dyn Unit>>,
+    access: Access,
+    work: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<DatabaseError> + Send + 'static,
+{
+    let (unit, answer) = Closure::new(access, work);
+    queue.send(Box::new(unit)).await.map_err(|_| E::from(DatabaseError::Closed))?;
+    answer.await.unwrap_or_else(|_| Err(DatabaseError::Closed.into()))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DatabaseError> + Send + 'static,
+) -> Result<T, DatabaseError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(DatabaseError::Panicked))
+}

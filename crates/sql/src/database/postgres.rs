@@ -1,0 +1,200 @@
+//! PostgreSQL: a pool of threads, each with a connection.
+//!
+//! A unit is one serializable transaction. When PostgreSQL says that it met another one, it runs again after a
+//! short, random wait, a bounded number of times. A lost connection is made anew; only if it was lost during
+//! the commit is the outcome unknown, and then the caller is told so.
+
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use postgres::NoTls;
+use postgres::config::SslMode;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::tls::{self, Tls};
+use super::tx::{Session, is_conflict};
+use super::unit::{Unit, Verdict, run_guarded};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx};
+use crate::migrations;
+
+const MAX_ATTEMPTS: u32 = 40;
+/// A server that does not answer is not asked as often: every attempt may take its whole time-out.
+const MAX_RECONNECTS: u32 = 4;
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// How many connections this process opens: half of them write, half of them read.
+    pub connections: usize,
+    pub tls: Tls,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self { connections: 16, tls: Tls::default() }
+    }
+}
+
+pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, DatabaseError> {
+    let server = Arc::new(Server::new(url, &options.tls)?);
+    let mut first = server.connect()?;
+    migrations::run_postgres(&mut first)?;
+    drop(first);
+    let (writers, writes) = async_channel::bounded(QUEUE);
+    let (readers, reads) = async_channel::bounded(QUEUE);
+    let mut threads = Vec::new();
+    for number in 0..options.connections.div_ceil(2).max(1) {
+        for (kind, begin, units) in [("write", WRITE, &writes), ("read", READ, &reads)] {
+            let worker = Worker { server: Arc::clone(&server), session: None, begin };
+            let units = units.clone();
+            let spawned = thread::Builder::new()
+                .name(format!("postgres-{kind}-{number}"))
+                .spawn(move || worker.run(&units));
+            threads.push(spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))?);
+        }
+    }
+    let threads = Mutex::new(threads);
+    let shared = Shared { dialect: Dialect::Postgres, path: None, writers, readers, threads };
+    Ok(Database(Arc::new(shared)))
+}
+
+const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
+const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+/// How to reach the server.
+struct Server {
+    config: postgres::Config,
+    tls: Option<MakeRustlsConnect>,
+}
+
+impl Server {
+    fn new(url: &str, tls: &Tls) -> Result<Self, DatabaseError> {
+        let mut config: postgres::Config = url
+            .parse()
+            // The error would show the URL, and the URL may hold a password.
+            .map_err(|_| DatabaseError::Settings("the URL of PostgreSQL cannot be read".into()))?;
+        let tls = tls::connector(tls)?;
+        config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
+        config.application_name("tidings");
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(Duration::from_secs(10));
+        }
+        Ok(Self { config, tls })
+    }
+
+    fn connect(&self) -> Result<Session, DatabaseError> {
+        let client = match &self.tls {
+            Some(tls) => self.config.connect(tls.clone()),
+            None => self.config.connect(NoTls),
+        };
+        let mut client = client?;
+        // A forgotten transaction would hold back the change streams and the server's clean-up.
+        client.batch_execute(
+            "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s'",
+        )?;
+        Ok(Session::new(client))
+    }
+}
+
+struct Worker {
+    server: Arc<Server>,
+    session: Option<Session>,
+    begin: &'static str,
+}
+
+enum Attempt {
+    Settled(Result<(), DatabaseError>),
+    Again(DatabaseError),
+}
+
+impl Worker {
+    fn run(mut self, units: &async_channel::Receiver<Box<dyn Unit>>) {
+        while let Ok(mut unit) = units.recv_blocking() {
+            let outcome = self.settle(&mut *unit);
+            unit.finish(outcome);
+        }
+    }
+
+    fn settle(&mut self, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
+        let mut last = DatabaseError::Conflict;
+        for attempt in 0..MAX_ATTEMPTS {
+            match self.attempt(unit) {
+                Attempt::Settled(outcome) => return outcome,
+                Attempt::Again(error) => last = error,
+            }
+            if attempt >= MAX_RECONNECTS && matches!(last, DatabaseError::Unavailable(_)) {
+                break;
+            }
+            metrics::counter!("tidings_postgres_retries_total").increment(1);
+            thread::sleep(wait_before(attempt));
+        }
+        Err(last)
+    }
+
+    fn attempt(&mut self, unit: &mut dyn Unit) -> Attempt {
+        let begin = self.begin;
+        let session = match self.session() {
+            Ok(session) => session,
+            Err(error) => return Attempt::Again(error),
+        };
+        if let Err(error) = session.client.batch_execute(begin) {
+            return self.again_without_session(error.into());
+        }
+        let session = self.session.as_mut().expect("it has just begun a transaction");
+        let mut tx = Tx::on_postgres(session);
+        let verdict = run_guarded(unit, &mut tx);
+        let conflict = tx.conflict;
+        if session.client.is_closed() {
+            return self.again_without_session(closed());
+        }
+        match verdict {
+            Ok(Verdict::Commit) if !conflict => self.commit(),
+            verdict => {
+                if let Err(error) = session.client.batch_execute("ROLLBACK") {
+                    return self.again_without_session(error.into());
+                }
+                match verdict {
+                    _ if conflict => Attempt::Again(DatabaseError::Conflict),
+                    verdict => Attempt::Settled(verdict.map(drop)),
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Attempt {
+        let session = self.session.as_mut().expect("it has an open transaction");
+        match session.client.batch_execute("COMMIT") {
+            Ok(()) => Attempt::Settled(Ok(())),
+            Err(error) if is_conflict(&error) => Attempt::Again(DatabaseError::Conflict),
+            Err(error) if error.as_db_error().is_some() => Attempt::Settled(Err(error.into())),
+            Err(error) => {
+                self.session = None;
+                Attempt::Settled(Err(DatabaseError::Uncertain(Arc::new(error))))
+            }
+        }
+    }
+
+    fn session(&mut self) -> Result<&mut Session, DatabaseError> {
+        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
+            self.session = Some(self.server.connect()?);
+        }
+        Ok(self.session.as_mut().expect("it was made above"))
+    }
+
+    fn again_without_session(&mut self, error: DatabaseError) -> Attempt {
+        self.session = None;
+        Attempt::Again(error)
+    }
+}
+
+fn closed() -> DatabaseError {
+    DatabaseError::Unavailable(Arc::new(std::io::Error::other("the connection was lost")))
+}
+
+/// Doubles up to the longest wait, and then some time up to that, so that two that met do not meet again.
+fn wait_before(attempt: u32) -> Duration {
+    let longest = FIRST_WAIT.saturating_mul(1 << attempt.min(16)).min(LONGEST_WAIT);
+    longest.mul_f64(fastrand::f64())
+}

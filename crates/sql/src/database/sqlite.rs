@@ -1,0 +1,279 @@
+//! SQLite: one thread that writes, several that read, one that checkpoints.
+//!
+//! The writer runs the waiting units one after the other, each in a savepoint, and commits them as a group with
+//! one fsync. Only then are they answered. A unit that fails takes nothing with it but itself.
+
+mod checkpoint;
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::{Connection, OpenFlags};
+
+use super::unit::{Unit, Verdict, run_guarded};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx};
+use crate::migrations;
+use checkpoint::{Checkpointer, Gate};
+
+/// `TIDG`, in the file's header, so that no other program's file is taken for ours.
+const APPLICATION_ID: i64 = 0x5449_4447;
+/// How many units one commit may hold.
+const MAX_GROUP: usize = 1024;
+/// How long another process (a backup, an operator's command) may keep the file locked.
+const LOCK_PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// How many reads run at once.
+    pub readers: usize,
+    /// Memory for pages, per connection that reads and for the one that writes.
+    pub page_cache_bytes: usize,
+    /// The write-ahead log is copied into the file when it has grown to this.
+    pub checkpoint_bytes: usize,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { readers: 4, page_cache_bytes: 64 << 20, checkpoint_bytes: 64 << 20 }
+    }
+}
+
+pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, DatabaseError> {
+    create_private(path)?;
+    let lock = lock_shared(path)?;
+    let mut writer = connect(path, options.page_cache_bytes)?;
+    recognise(&writer)?;
+    migrations::run_sqlite(&writer)?;
+    let (writers, units) = async_channel::bounded(QUEUE);
+    let (readers, reads) = async_channel::bounded(QUEUE);
+    let mut threads = Vec::new();
+    for number in 0..options.readers.max(1) {
+        let connection = connect(path, options.page_cache_bytes)?;
+        connection.pragma_update(None, "query_only", true)?;
+        let reads = reads.clone();
+        threads
+            .push(spawn(&format!("sqlite-read-{number}"), move || read_all(&connection, &reads))?);
+    }
+    let gate = Arc::new(Gate::default());
+    let checkpointer = Checkpointer::start(connect(path, 0)?, options, Arc::clone(&gate))?;
+    checkpointer.watch(&mut writer)?;
+    threads.push(spawn("sqlite-write", move || {
+        write_all(&writer, &units, &gate);
+        // The writer goes first: the last connection to close folds the log into the file.
+        drop(writer);
+        checkpointer.stop();
+        drop(lock);
+    })?);
+    Ok(handle(Some(path.to_owned()), writers, readers, threads))
+}
+
+/// One connection does everything: a second one would see another, empty database.
+pub(super) fn open_memory() -> Result<Database, DatabaseError> {
+    let connection = Connection::open_in_memory()?;
+    set_up(&connection, SqliteOptions::default().page_cache_bytes)?;
+    migrations::run_sqlite(&connection)?;
+    let (writers, units) = async_channel::bounded(QUEUE);
+    let gate = Gate::default();
+    let thread = spawn("sqlite-memory", move || write_all(&connection, &units, &gate))?;
+    Ok(handle(None, writers.clone(), writers, vec![thread]))
+}
+
+fn handle(
+    path: Option<PathBuf>,
+    writers: async_channel::Sender<Box<dyn Unit>>,
+    readers: async_channel::Sender<Box<dyn Unit>>,
+    threads: Vec<JoinHandle<()>>,
+) -> Database {
+    let threads = Mutex::new(threads);
+    Database(Arc::new(Shared { dialect: Dialect::Sqlite, path, writers, readers, threads }))
+}
+
+fn spawn(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, DatabaseError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))
+}
+
+/// The file holds people's addresses: nobody but its owner may read it. The log inherits the mode.
+fn create_private(path: &Path) -> Result<(), DatabaseError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(|error| file_error(path, error))
+}
+
+fn file_error(path: &Path, error: std::io::Error) -> DatabaseError {
+    DatabaseError::File { path: path.display().to_string(), source: Arc::new(error) }
+}
+
+fn lock_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-lock");
+    name.into()
+}
+
+fn open_lock(path: &Path) -> Result<File, DatabaseError> {
+    let path = lock_path(path);
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    opened.map_err(|error| file_error(&path, error))
+}
+
+/// Every process that has the database open holds this lock together with the others.
+pub(crate) fn lock_shared(path: &Path) -> Result<File, DatabaseError> {
+    let file = open_lock(path)?;
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DatabaseError::Locked),
+        Err(TryLockError::Error(error)) => Err(file_error(path, error)),
+    }
+}
+
+/// Held while the file is replaced. Fails if any process has the database open.
+pub(crate) fn lock_exclusive(path: &Path) -> Result<File, DatabaseError> {
+    let file = open_lock(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(DatabaseError::Locked),
+        Err(TryLockError::Error(error)) => Err(file_error(path, error)),
+    }
+}
+
+pub(crate) fn connect(path: &Path, cache: usize) -> Result<Connection, DatabaseError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(LOCK_PATIENCE)?;
+    set_up(&connection, cache)?;
+    Ok(connection)
+}
+
+fn set_up(connection: &Connection, cache: usize) -> Result<(), DatabaseError> {
+    connection.pragma_update(None, "page_size", 16384)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
+    if cache > 0 {
+        connection.pragma_update(None, "cache_size", -((cache / 1024) as i64))?;
+    }
+    connection.set_prepared_statement_cache_capacity(256);
+    // PostgreSQL has a function of this name. Scans split a table by it; the two need not agree.
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("hashtext", 1, flags, |context| {
+        let text = context.get_raw(0).as_bytes().unwrap_or_default();
+        let hash = text.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Ok(i64::from((hash >> 32) as u32))
+    })?;
+    Ok(())
+}
+
+/// Marks a new file as ours, and refuses one that is somebody else's.
+fn recognise(connection: &Connection) -> Result<(), DatabaseError> {
+    let found: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if found == APPLICATION_ID {
+        return Ok(());
+    }
+    let count = "SELECT count(*) FROM sqlite_schema";
+    let tables: i64 = connection.query_row(count, [], |row| row.get(0))?;
+    if found != 0 || tables > 0 {
+        return Err(DatabaseError::Foreign);
+    }
+    Ok(connection.pragma_update(None, "application_id", APPLICATION_ID)?)
+}
+
+/// Whether a file is a database of Tidings, whatever its version.
+pub(crate) fn is_ours(connection: &Connection) -> Result<bool, DatabaseError> {
+    let found: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    Ok(found == APPLICATION_ID)
+}
+
+fn read_all(connection: &Connection, reads: &async_channel::Receiver<Box<dyn Unit>>) {
+    while let Ok(mut unit) = reads.recv_blocking() {
+        let outcome = read_one(connection, &mut *unit);
+        unit.finish(outcome);
+    }
+}
+
+fn read_one(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
+    connection.prepare_cached("BEGIN")?.execute([])?;
+    let ran = run_guarded(unit, &mut Tx::on_sqlite(connection));
+    let ended = connection.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+    ran?;
+    ended?;
+    Ok(())
+}
+
+/// Units that ran, each with how it went by itself.
+type Group = Vec<(Box<dyn Unit>, Result<(), DatabaseError>)>;
+
+fn write_all(connection: &Connection, units: &async_channel::Receiver<Box<dyn Unit>>, gate: &Gate) {
+    while let Ok(first) = units.recv_blocking() {
+        let mut group = Group::new();
+        let open = gate.enter();
+        let committed = write_group(connection, first, units, &mut group);
+        drop(open);
+        metrics::histogram!("tidings_sqlite_group_units").record(group.len() as f64);
+        for (unit, outcome) in group {
+            unit.finish(committed.clone().and(outcome));
+        }
+    }
+}
+
+/// Runs `first` and what else waits, and commits them together. The error, if any, concerns them all.
+fn write_group(
+    connection: &Connection,
+    first: Box<dyn Unit>,
+    units: &async_channel::Receiver<Box<dyn Unit>>,
+    group: &mut Group,
+) -> Result<(), DatabaseError> {
+    let begun =
+        connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
+    if let Err(error) = begun {
+        group.push((first, Ok(())));
+        return Err(error.into());
+    }
+    let mut next = Some(first);
+    while let Some(mut unit) = next.take() {
+        let outcome = run_in_savepoint(connection, &mut *unit);
+        group.push((unit, outcome));
+        if connection.is_autocommit() {
+            // A full disk makes SQLite roll everything back by itself, the units before this one too.
+            let gone = std::io::Error::other("SQLite rolled the whole transaction back");
+            return Err(DatabaseError::Unavailable(Arc::new(gone)));
+        }
+        if group.len() < MAX_GROUP {
+            next = units.try_recv().ok();
+        }
+    }
+    let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+    if let Err(error) = committed {
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+        }
+        return Err(error.into());
+    }
+    Ok(())
+}
+
+fn run_in_savepoint(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
+    connection.prepare_cached("SAVEPOINT unit")?.execute([])?;
+    let verdict = run_guarded(unit, &mut Tx::on_sqlite(connection));
+    if !matches!(verdict, Ok(Verdict::Commit)) && !connection.is_autocommit() {
+        connection.prepare_cached("ROLLBACK TO unit")?.execute([])?;
+    }
+    if !connection.is_autocommit() {
+        connection.prepare_cached("RELEASE unit")?.execute([])?;
+    }
+    verdict.map(drop)
+}

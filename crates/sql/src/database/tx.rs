@@ -1,0 +1,303 @@
+//! A transaction, its parameters and its rows, the same on both engines.
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+use super::{DatabaseError, Dialect};
+
+/// An open transaction. It is committed or rolled back by whoever opened it.
+pub struct Tx<'c> {
+    connection: Connection<'c>,
+    /// PostgreSQL has met another transaction: whatever the closure answers, it must run again.
+    pub(super) conflict: bool,
+}
+
+enum Connection<'c> {
+    Sqlite(&'c rusqlite::Connection),
+    Postgres(&'c mut Session),
+}
+
+/// A connection to PostgreSQL with the statements it has prepared.
+pub(crate) struct Session {
+    pub(crate) client: postgres::Client,
+    statements: HashMap<String, postgres::Statement>,
+}
+
+/// A value for a `$1` of a statement.
+#[derive(Debug, Clone, Copy)]
+pub enum Param<'a> {
+    Null,
+    Int(i64),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    /// For `unnest` on PostgreSQL.
+    Texts(&'a [Option<&'a str>]),
+    /// For `unnest` on PostgreSQL.
+    Ints(&'a [Option<i64>]),
+}
+
+/// One column of a row. A boolean is 0 or 1.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row(Vec<Cell>);
+
+impl<'c> Tx<'c> {
+    pub(crate) fn on_sqlite(connection: &'c rusqlite::Connection) -> Self {
+        Self { connection: Connection::Sqlite(connection), conflict: false }
+    }
+
+    pub(crate) fn on_postgres(session: &'c mut Session) -> Self {
+        Self { connection: Connection::Postgres(session), conflict: false }
+    }
+
+    pub fn dialect(&self) -> Dialect {
+        match self.connection {
+            Connection::Sqlite(_) => Dialect::Sqlite,
+            Connection::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Runs a statement and tells how many rows it touched.
+    pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DatabaseError> {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
+            }
+            Connection::Postgres(session) => {
+                let done = session.execute(sql, params);
+                self.noting_conflict(done)
+            }
+        }
+    }
+
+    /// Runs a statement and returns its rows. The statement bounds their number.
+    pub fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DatabaseError> {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let columns = statement.column_count();
+                let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let cells = (0..columns).map(|i| row.get_ref(i).map(Cell::from));
+                    found.push(Row(cells.collect::<Result<_, _>>()?));
+                }
+                Ok(found)
+            }
+            Connection::Postgres(session) => {
+                let rows = session.query(sql, params);
+                self.noting_conflict(rows)
+            }
+        }
+    }
+
+    /// Runs several statements without parameters.
+    pub(crate) fn batch(&mut self, sql: &str) -> Result<(), DatabaseError> {
+        match &mut self.connection {
+            Connection::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            Connection::Postgres(session) => {
+                let done = session.client.batch_execute(sql);
+                self.noting_conflict(done)
+            }
+        }
+    }
+
+    fn noting_conflict<T>(
+        &mut self,
+        result: Result<T, postgres::Error>,
+    ) -> Result<T, DatabaseError> {
+        result.map_err(|error| {
+            if is_conflict(&error) {
+                self.conflict = true;
+                return DatabaseError::Conflict;
+            }
+            error.into()
+        })
+    }
+}
+
+/// A serialization failure or a deadlock: the same transaction may succeed if it runs again.
+pub(super) fn is_conflict(error: &postgres::Error) -> bool {
+    error.code().is_some_and(|state| matches!(state.code(), "40001" | "40P01"))
+}
+
+impl Session {
+    pub(crate) fn new(client: postgres::Client) -> Self {
+        Self { client, statements: HashMap::new() }
+    }
+
+    fn prepared(&mut self, sql: &str) -> Result<postgres::Statement, postgres::Error> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.prepare(sql)?;
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, postgres::Error> {
+        let statement = self.prepared(sql)?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|p| p as _).collect();
+        self.client.execute(&statement, &params)
+    }
+
+    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, postgres::Error> {
+        let statement = self.prepared(sql)?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|p| p as _).collect();
+        self.client.query(&statement, &params)?.iter().map(read_row).collect()
+    }
+}
+
+fn read_row(row: &postgres::Row) -> Result<Row, postgres::Error> {
+    (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>().map(Row)
+}
+
+impl Row {
+    pub fn cell(&self, column: usize) -> &Cell {
+        self.0.get(column).unwrap_or(&Cell::Null)
+    }
+
+    pub fn int(&self, column: usize) -> Result<i64, DatabaseError> {
+        match self.cell(column) {
+            Cell::Int(value) => Ok(*value),
+            other => Err(other.unexpected(column, "an integer")),
+        }
+    }
+
+    pub fn text(&self, column: usize) -> Result<&str, DatabaseError> {
+        match self.cell(column) {
+            Cell::Text(value) => Ok(value),
+            other => Err(other.unexpected(column, "text")),
+        }
+    }
+
+    pub fn optional_text(&self, column: usize) -> Result<Option<&str>, DatabaseError> {
+        match self.cell(column) {
+            Cell::Null => Ok(None),
+            _ => self.text(column).map(Some),
+        }
+    }
+}
+
+impl Cell {
+    fn unexpected(&self, column: usize, expected: &'static str) -> DatabaseError {
+        let found = match self {
+            Cell::Null => "nothing",
+            Cell::Int(_) => "an integer",
+            Cell::Real(_) => "a real number",
+            Cell::Text(_) => "text",
+            Cell::Bytes(_) => "bytes",
+        };
+        DatabaseError::Column { column, found, expected }
+    }
+}
+
+impl From<ValueRef<'_>> for Cell {
+    fn from(value: ValueRef<'_>) -> Self {
+        match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Integer(value) => Cell::Int(value),
+            ValueRef::Real(value) => Cell::Real(value),
+            ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
+            ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
+        }
+    }
+}
+
+impl rusqlite::ToSql for Param<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Param::Null => ToSqlOutput::Borrowed(ValueRef::Null),
+            Param::Int(value) => ToSqlOutput::Borrowed(ValueRef::Integer(*value)),
+            Param::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Param::Bytes(bytes) => ToSqlOutput::Borrowed(ValueRef::Blob(bytes)),
+            Param::Texts(_) | Param::Ints(_) => {
+                let reason = "SQLite has no arrays: run the statement once for each value";
+                return Err(rusqlite::Error::ToSqlConversionFailure(reason.into()));
+            }
+        })
+    }
+}
+
+impl ToSql for Param<'_> {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut postgres::types::private::BytesMut,
+    ) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        match self {
+            Param::Null => Ok(IsNull::Yes),
+            Param::Int(value) if *kind == Type::INT4 => i32::try_from(*value)?.to_sql(kind, out),
+            Param::Int(value) if *kind == Type::BOOL => (*value != 0).to_sql(kind, out),
+            Param::Int(value) => value.to_sql(kind, out),
+            // The wire form of json is its text.
+            Param::Text(text) => text.to_sql(&Type::TEXT, out),
+            Param::Bytes(bytes) => bytes.to_sql(kind, out),
+            Param::Texts(texts) => texts.to_sql(kind, out),
+            Param::Ints(ints) => ints.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [
+            Type::BOOL,
+            Type::INT4,
+            Type::INT8,
+            Type::TEXT,
+            Type::VARCHAR,
+            Type::JSON,
+            Type::BYTEA,
+            Type::TEXT_ARRAY,
+            Type::INT8_ARRAY,
+        ]
+        .contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+impl<'a> postgres::types::FromSql<'a> for Cell {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(match *kind {
+            Type::BOOL => Cell::Int(i64::from(bool::from_sql(kind, raw)?)),
+            Type::INT2 => Cell::Int(i64::from(i16::from_sql(kind, raw)?)),
+            Type::INT4 => Cell::Int(i64::from(i32::from_sql(kind, raw)?)),
+            Type::INT8 => Cell::Int(i64::from_sql(kind, raw)?),
+            Type::FLOAT8 => Cell::Real(f64::from_sql(kind, raw)?),
+            Type::BYTEA => Cell::Bytes(raw.to_vec()),
+            _ => Cell::Text(String::from_utf8(raw.to_vec())?),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn Error + Sync + Send>> {
+        Ok(Cell::Null)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [
+            Type::BOOL,
+            Type::INT2,
+            Type::INT4,
+            Type::INT8,
+            Type::FLOAT8,
+            Type::BYTEA,
+            Type::TEXT,
+            Type::VARCHAR,
+            Type::NAME,
+            Type::JSON,
+        ]
+        .contains(kind)
+    }
+}

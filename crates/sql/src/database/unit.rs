@@ -1,0 +1,71 @@
+//! A unit of work on its way to a thread that has a connection.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::sync::oneshot;
+
+use super::{DatabaseError, Tx};
+
+/// What a thread runs, perhaps more than once, and then tells how it ended.
+pub(crate) trait Unit: Send {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
+
+    /// `Ok` once the last verdict is carried out durably.
+    fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Commit,
+    RollBack,
+}
+
+/// Runs a unit; a panic in it is an error of that unit alone.
+pub(super) fn run_guarded(unit: &mut dyn Unit, tx: &mut Tx<'_>) -> Result<Verdict, DatabaseError> {
+    catch_unwind(AssertUnwindSafe(|| unit.run(tx))).map_err(|_| DatabaseError::Panicked)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Read,
+    Write,
+}
+
+/// A closure with somebody waiting for its answer.
+pub(super) struct Closure<F, T, E> {
+    access: Access,
+    work: F,
+    result: Option<Result<T, E>>,
+    reply: oneshot::Sender<Result<T, E>>,
+}
+
+impl<F, T, E> Closure<F, T, E> {
+    pub(super) fn new(access: Access, work: F) -> (Self, oneshot::Receiver<Result<T, E>>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { access, work, result: None, reply }, answer)
+    }
+}
+
+impl<F, T, E> Unit for Closure<F, T, E>
+where
+    F: FnMut(&mut Tx<'_>) -> Result<T, E> + Send,
+    T: Send,
+    E: From<DatabaseError> + Send,
+{
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
+        let result = (self.work)(tx);
+        let commit = self.access == Access::Write && result.is_ok();
+        self.result = Some(result);
+        if commit { Verdict::Commit } else { Verdict::RollBack }
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>) {
+        let answer = match (outcome, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(DatabaseError::Panicked.into()),
+            (Err(error), _) => Err(error.into()),
+        };
+        // Nobody waits any more: the caller went away, and the work is done all the same.
+        drop(self.reply.send(answer));
+    }
+}

@@ -1,0 +1,243 @@
+//! Rows of items: their SQL, and how a batch of them is loaded, stored and removed.
+//!
+//! SQLite runs a prepared statement for each row, which costs it a few microseconds. PostgreSQL gets all rows
+//! as arrays in one statement, because each statement costs it a round trip.
+
+use std::borrow::Cow;
+
+use sha2::{Digest, Sha256};
+use tidings_kernel::{Item, Key, StoreError, Table};
+
+use crate::database::{DatabaseError, Dialect, Param, Tx};
+
+/// The longest partition key that is stored as it is. PostgreSQL cannot index much more.
+const LONGEST_PLAIN: usize = 1024;
+
+/// Where an item is: its table, and the columns of its primary key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct RowKey {
+    pub(super) table: &'static Table,
+    pub(super) workspace: String,
+    pub(super) pk: String,
+    pub(super) sk: String,
+}
+
+impl RowKey {
+    pub(super) fn new(table: &'static Table, workspace: &str, key: &Key) -> Self {
+        Self {
+            table,
+            workspace: workspace.to_owned(),
+            pk: stored_partition(&key.partition).into_owned(),
+            sk: key.sort.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// A partition key as its column holds it. Only equality matters there, so a long one is cut and gets its
+/// hash; the result is longer than any key that is stored plainly, and cannot be mistaken for one.
+pub(super) fn stored_partition(partition: &str) -> Cow<'_, str> {
+    if partition.len() <= LONGEST_PLAIN {
+        return Cow::Borrowed(partition);
+    }
+    let cut = partition.floor_char_boundary(LONGEST_PLAIN - 8);
+    let hash = Sha256::digest(partition.as_bytes());
+    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    Cow::Owned(format!("{}…{hex}", &partition[..cut]))
+}
+
+/// What stands in a row beside its key.
+pub(super) struct RowBody {
+    pub(super) json: String,
+    expires_at: Option<i64>,
+    /// Partition and sort column for each index of the table.
+    indexes: Vec<Option<(String, String)>>,
+}
+
+impl RowBody {
+    pub(super) fn new(table: &Table, item: &Item, json: String) -> Self {
+        let indexes = table.indexes.iter().map(|index| {
+            let (pk, sk) = index.key_of(item)?;
+            Some((stored_partition(pk).into_owned(), sk.to_owned()))
+        });
+        Self { json, expires_at: table.expires_at(item), indexes: indexes.collect() }
+    }
+}
+
+pub(super) fn to_json(item: &Item) -> String {
+    serde_json::to_string(item).expect("every item has a JSON form")
+}
+
+pub(super) fn from_json(json: &str) -> Result<Item, StoreError> {
+    serde_json::from_str(json).map_err(|error| StoreError::Corrupt(Box::new(error)))
+}
+
+fn optional<'a>(text: Option<&'a str>) -> Param<'a> {
+    text.map_or(Param::Null, Param::Text)
+}
+
+/// The JSON under each key; the keys are all of one table.
+pub(super) fn load(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    keys: &[&RowKey],
+) -> Result<Vec<Option<String>>, DatabaseError> {
+    let mut found = vec![None; keys.len()];
+    if tx.dialect() == Dialect::Sqlite {
+        let sql = format!(
+            "SELECT item FROM items_{} WHERE workspace = $1 AND pk = $2 AND sk = $3",
+            table.name
+        );
+        for (place, key) in found.iter_mut().zip(keys) {
+            let params = [&key.workspace, &key.pk, &key.sk].map(|text| Param::Text(text));
+            *place = tx
+                .query(&sql, &params)?
+                .first()
+                .map(|row| row.text(0).map(str::to_owned))
+                .transpose()?;
+        }
+        return Ok(found);
+    }
+    let sql = format!(
+        "SELECT k.n, i.item FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k (w, pk, sk, n)
+         JOIN items_{} i ON i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk",
+        table.name
+    );
+    let [workspaces, pks, sks] = key_columns(keys);
+    let params = [Param::Texts(&workspaces), Param::Texts(&pks), Param::Texts(&sks)];
+    for row in tx.query(&sql, &params)? {
+        let place = found.get_mut((row.int(0)? - 1) as usize).ok_or(DatabaseError::NoRow)?;
+        *place = Some(row.text(1)?.to_owned());
+    }
+    Ok(found)
+}
+
+fn key_columns<'a>(keys: &[&'a RowKey]) -> [Vec<Option<&'a str>>; 3] {
+    let column = |part: fn(&RowKey) -> &str| keys.iter().map(|key| Some(part(key))).collect();
+    [column(|key| &key.workspace), column(|key| &key.pk), column(|key| &key.sk)]
+}
+
+/// The columns after the primary key, in the order of their parameters.
+fn body_columns(table: &Table) -> Vec<String> {
+    let mut columns = vec!["expires_at".to_owned(), "item".to_owned()];
+    for number in 1..=table.indexes.len() {
+        columns.push(format!("index{number}_pk"));
+        columns.push(format!("index{number}_sk"));
+    }
+    columns
+}
+
+/// Writes rows of one table, in place of those that are there.
+pub(super) fn store(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    rows: &[(&RowKey, RowBody)],
+) -> Result<(), DatabaseError> {
+    let columns = body_columns(table);
+    let updates: Vec<_> = columns.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+    let insert =
+        format!("INSERT INTO items_{} (workspace, pk, sk, {})", table.name, columns.join(", "));
+    let upsert = format!("ON CONFLICT (workspace, pk, sk) DO UPDATE SET {}", updates.join(", "));
+    if tx.dialect() == Dialect::Sqlite {
+        let places: Vec<_> = (1..=3 + columns.len()).map(|number| format!("${number}")).collect();
+        let sql = format!("{insert} VALUES ({}) {upsert}", places.join(", "));
+        for (key, body) in rows {
+            tx.execute(&sql, &single_params(key, body))?;
+        }
+        return Ok(());
+    }
+    let kinds = columns.iter().map(|name| if name == "expires_at" { "bigint" } else { "text" });
+    let places: Vec<_> = ["text"; 3]
+        .into_iter()
+        .chain(kinds)
+        .enumerate()
+        .map(|(position, kind)| format!("${}::{kind}[]", position + 1))
+        .collect();
+    let chosen: Vec<_> = columns
+        .iter()
+        .map(|name| if name == "item" { "r.item::json".to_owned() } else { format!("r.{name}") })
+        .collect();
+    let sql = format!(
+        "{insert} SELECT r.workspace, r.pk, r.sk, {} FROM unnest({}) AS r (workspace, pk, sk, {}) {upsert}",
+        chosen.join(", "),
+        places.join(", "),
+        columns.join(", "),
+    );
+    store_all_at_once(tx, table, &sql, rows)
+}
+
+fn single_params<'a>(key: &'a RowKey, body: &'a RowBody) -> Vec<Param<'a>> {
+    let mut params = vec![
+        Param::Text(&key.workspace),
+        Param::Text(&key.pk),
+        Param::Text(&key.sk),
+        body.expires_at.map_or(Param::Null, Param::Int),
+        Param::Text(&body.json),
+    ];
+    for place in &body.indexes {
+        params.push(optional(place.as_ref().map(|(pk, _)| pk.as_str())));
+        params.push(optional(place.as_ref().map(|(_, sk)| sk.as_str())));
+    }
+    params
+}
+
+fn store_all_at_once(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    sql: &str,
+    rows: &[(&RowKey, RowBody)],
+) -> Result<(), DatabaseError> {
+    let keys: Vec<_> = rows.iter().map(|(key, _)| *key).collect();
+    let [workspaces, pks, sks] = key_columns(&keys);
+    let expiries: Vec<_> = rows.iter().map(|(_, body)| body.expires_at).collect();
+    let jsons: Vec<_> = rows.iter().map(|(_, body)| Some(body.json.as_str())).collect();
+    let mut index_columns: Vec<Vec<Option<&str>>> = Vec::new();
+    for number in 0..table.indexes.len() {
+        index_columns
+            .push(rows.iter().map(|(_, body)| index_part(body, number, |p| &p.0)).collect());
+        index_columns
+            .push(rows.iter().map(|(_, body)| index_part(body, number, |p| &p.1)).collect());
+    }
+    let mut params = vec![
+        Param::Texts(&workspaces),
+        Param::Texts(&pks),
+        Param::Texts(&sks),
+        Param::Ints(&expiries),
+        Param::Texts(&jsons),
+    ];
+    params.extend(index_columns.iter().map(|column| Param::Texts(column)));
+    tx.execute(sql, &params).map(drop)
+}
+
+fn index_part(
+    body: &RowBody,
+    number: usize,
+    part: fn(&(String, String)) -> &String,
+) -> Option<&str> {
+    body.indexes.get(number)?.as_ref().map(|place| part(place).as_str())
+}
+
+/// Removes rows of one table.
+pub(super) fn remove(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    keys: &[&RowKey],
+) -> Result<(), DatabaseError> {
+    if tx.dialect() == Dialect::Sqlite {
+        let sql = format!(
+            "DELETE FROM items_{} WHERE workspace = $1 AND pk = $2 AND sk = $3",
+            table.name
+        );
+        for key in keys {
+            tx.execute(&sql, &[&key.workspace, &key.pk, &key.sk].map(|text| Param::Text(text)))?;
+        }
+        return Ok(());
+    }
+    let sql = format!(
+        "DELETE FROM items_{} i USING unnest($1::text[], $2::text[], $3::text[]) AS k (w, pk, sk)
+         WHERE i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk",
+        table.name
+    );
+    let [workspaces, pks, sks] = key_columns(keys);
+    let params = [Param::Texts(&workspaces), Param::Texts(&pks), Param::Texts(&sks)];
+    tx.execute(&sql, &params).map(drop)
+}

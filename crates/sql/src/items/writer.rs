@@ -1,0 +1,114 @@
+//! Gathers the writes of all callers into batches, and hands each batch to the database as one unit.
+//!
+//! While a batch is being committed the next one forms. So a counter that a thousand callers add to at once
+//! costs one row a batch, and on PostgreSQL they do not run into each other.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use tidings_kernel::{Clock, StoreError, Workspace, Write};
+use tokio::sync::oneshot;
+
+use super::batch::{self, Answer, Outcome, Transaction};
+use super::store_error;
+use crate::database::{Database, DatabaseError, Dialect, Tx, Unit, Verdict};
+
+/// How many transactions one batch may hold.
+const MAX_BATCH: usize = 1024;
+/// How many may wait. More make their callers wait.
+const QUEUE: usize = 4096;
+
+#[derive(Clone)]
+pub(super) struct Writer {
+    queue: async_channel::Sender<Pending>,
+}
+
+struct Pending {
+    transaction: Transaction,
+    reply: oneshot::Sender<Outcome>,
+}
+
+impl Writer {
+    /// The thread ends with the last clone of the writer.
+    pub(super) fn start(database: Database, clock: Arc<dyn Clock>) -> Self {
+        let (queue, pending) = async_channel::bounded(QUEUE);
+        std::thread::Builder::new()
+            .name("items-write".into())
+            .spawn(move || gather(&database, &clock, &pending))
+            .expect("the machine has room for one more thread");
+        Self { queue }
+    }
+
+    pub(super) async fn write(
+        &self,
+        workspace: &Workspace,
+        writes: Vec<Write>,
+        answer: Answer,
+    ) -> Outcome {
+        let transaction = Transaction::new(workspace, writes, answer)?;
+        let (reply, outcome) = oneshot::channel();
+        let closed = || StoreError::Unavailable(Box::new(DatabaseError::Closed));
+        self.queue.send(Pending { transaction, reply }).await.map_err(|_| closed())?;
+        outcome.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+fn gather(database: &Database, clock: &Arc<dyn Clock>, pending: &async_channel::Receiver<Pending>) {
+    // On SQLite the writer runs one batch while the next one waits at its door. On PostgreSQL two of them
+    // would be two transactions, which meet on the same rows.
+    let in_flight = match database.dialect() {
+        Dialect::Sqlite => 2,
+        Dialect::Postgres => 1,
+    };
+    let (permit, permits): (SyncSender<()>, Receiver<()>) = sync_channel(in_flight);
+    for _ in 0..in_flight {
+        permit.send(()).expect("the receiver is in this function");
+    }
+    while permits.recv().is_ok() {
+        let Ok(first) = pending.recv_blocking() else { return };
+        let mut batch = vec![first];
+        while batch.len() < MAX_BATCH {
+            let Ok(next) = pending.try_recv() else { break };
+            batch.push(next);
+        }
+        metrics::histogram!("tidings_items_batch_transactions").record(batch.len() as f64);
+        let (clock, permit) = (Arc::clone(clock), permit.clone());
+        database.submit(Box::new(Batch { pending: batch, outcomes: None, clock, permit }));
+    }
+}
+
+struct Batch {
+    pending: Vec<Pending>,
+    outcomes: Option<Result<Vec<Outcome>, DatabaseError>>,
+    clock: Arc<dyn Clock>,
+    permit: SyncSender<()>,
+}
+
+impl Unit for Batch {
+    fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
+        let transactions: Vec<_> = self.pending.iter().map(|one| &one.transaction).collect();
+        let outcomes = batch::run(tx, &transactions, self.clock.now());
+        let verdict = if outcomes.is_ok() { Verdict::Commit } else { Verdict::RollBack };
+        self.outcomes = Some(outcomes);
+        verdict
+    }
+
+    fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>) {
+        let Self { pending, outcomes, permit, .. } = *self;
+        // The next batch may form while these are told. The thread may have ended; then it needs no permit.
+        let _ = permit.send(());
+        let ran = outcome.and_then(|()| outcomes.unwrap_or(Err(DatabaseError::Panicked)));
+        match ran {
+            Ok(outcomes) => {
+                for (one, outcome) in pending.into_iter().zip(outcomes) {
+                    drop(one.reply.send(outcome));
+                }
+            }
+            Err(error) => {
+                for one in pending {
+                    drop(one.reply.send(Err(store_error(error.clone()))));
+                }
+            }
+        }
+    }
+}

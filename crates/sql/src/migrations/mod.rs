@@ -1,0 +1,102 @@
+//! The schema, version by version, run at the start under a lock.
+//!
+//! One text serves both engines; only the names of a few types differ. A migration that was released is never
+//! edited: the next change is the next file.
+
+use crate::database::{DatabaseError, Dialect, Param, Session, Tx};
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: [Migration; 2] = [
+    Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
+    Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
+];
+
+const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version BIGINT PRIMARY KEY,
+    name TEXT NOT NULL,
+    applied_at TEXT NOT NULL DEFAULT (CAST(CURRENT_TIMESTAMP AS TEXT))
+)";
+
+/// Any number: all nodes must use the same one, and nothing else in the database may.
+const POSTGRES_LOCK: &str = "SELECT pg_advisory_lock(5012087)";
+const POSTGRES_UNLOCK: &str = "SELECT pg_advisory_unlock(5012087)";
+
+pub(crate) fn run_sqlite(connection: &rusqlite::Connection) -> Result<(), DatabaseError> {
+    apply_on_sqlite(connection, &MIGRATIONS)
+}
+
+fn apply_on_sqlite(
+    connection: &rusqlite::Connection,
+    migrations: &[Migration],
+) -> Result<(), DatabaseError> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    match apply(&mut Tx::on_sqlite(connection), migrations) {
+        Ok(()) => Ok(connection.execute_batch("COMMIT")?),
+        Err(error) => {
+            connection.execute_batch("ROLLBACK")?;
+            Err(error)
+        }
+    }
+}
+
+pub(crate) fn run_postgres(session: &mut Session) -> Result<(), DatabaseError> {
+    apply_on_postgres(session, &MIGRATIONS)
+}
+
+fn apply_on_postgres(session: &mut Session, migrations: &[Migration]) -> Result<(), DatabaseError> {
+    session.client.batch_execute(POSTGRES_LOCK)?;
+    session.client.batch_execute("BEGIN")?;
+    let applied = apply(&mut Tx::on_postgres(session), migrations);
+    session.client.batch_execute(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    session.client.batch_execute(POSTGRES_UNLOCK)?;
+    applied
+}
+
+/// All that is missing, in one transaction: a schema is never left between two versions.
+fn apply(tx: &mut Tx<'_>, migrations: &[Migration]) -> Result<(), DatabaseError> {
+    tx.batch(LEDGER)?;
+    let found = version(tx)?;
+    let known = migrations.last().map_or(0, |migration| migration.version);
+    if found > known {
+        return Err(DatabaseError::Newer { found, known });
+    }
+    for migration in migrations.iter().filter(|migration| migration.version > found) {
+        tx.batch(&in_dialect(tx.dialect(), migration.sql))?;
+        let params = [Param::Int(migration.version), Param::Text(migration.name)];
+        tx.execute("INSERT INTO schema_migrations (version, name) VALUES ($1, $2)", &params)?;
+        tracing::info!(version = migration.version, name = migration.name, "Schema migrated");
+    }
+    Ok(())
+}
+
+/// The version the schema has.
+pub(crate) fn version(tx: &mut Tx<'_>) -> Result<i64, DatabaseError> {
+    let sql = "SELECT coalesce(max(version), 0) FROM schema_migrations";
+    tx.query(sql, &[])?.first().ok_or(DatabaseError::NoRow)?.int(0)
+}
+
+fn in_dialect(dialect: Dialect, sql: &str) -> String {
+    let types: [(&str, &str); 3] = match dialect {
+        Dialect::Sqlite => [
+            ("{key}", "TEXT"),
+            ("{json}", "TEXT"),
+            // Numbers must not come back after the newest rows are deleted.
+            ("{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+        ],
+        Dialect::Postgres => [
+            // Keys compare as bytes, as in DynamoDB, whatever the language of the database.
+            ("{key}", "TEXT COLLATE \"C\""),
+            ("{json}", "JSON"),
+            ("{serial}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+        ],
+    };
+    types.iter().fold(sql.to_owned(), |sql, (token, name)| sql.replace(token, name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Units of work on both engines: atomic, isolated from each other's failures, never lost and never surfacing
+//! what only the engine should know.
+
+mod engines;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engines::{Engine, each_engine};
+use tidings_sql::{Database, DatabaseError, Param, Tx};
+
+const INSERT: &str = "INSERT INTO item_consumers (workspace, table_name, consumer, seq)
+                      VALUES ('w', 't', $1, $2)";
+
+fn insert(tx: &mut Tx<'_>, name: &str, seq: i64) -> Result<(), DatabaseError> {
+    tx.execute(INSERT, &[Param::Text(name), Param::Int(seq)]).map(drop)
+}
+
+async fn names(database: &Database) -> Vec<String> {
+    let read = database.read(|tx| {
+        let rows = tx.query("SELECT consumer FROM item_consumers ORDER BY consumer", &[])?;
+        rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<_, DatabaseError>>()
+    });
+    read.await.unwrap()
+}
+
+each_engine!(
+    a_unit_is_there_when_it_is_answered,
+    a_failing_unit_does_not_spoil_its_group,
+    a_panicking_unit_does_not_spoil_its_group,
+    a_constraint_is_told_apart,
+    a_read_sees_one_snapshot_and_cannot_write,
+    racing_increments_are_all_counted,
+    more_callers_than_the_queue_holds_all_get_an_answer,
+    a_caller_that_goes_away_leaves_a_whole_unit,
+    closing_finishes_what_is_queued,
+    the_database_knows_the_time_and_its_version,
+);
+
+async fn a_unit_is_there_when_it_is_answered(engine: Engine) {
+    let database = engine.database();
+    let answer: Result<i64, DatabaseError> =
+        database.write(|tx| insert(tx, "a", 1).map(|()| 7)).await;
+    assert_eq!(answer.unwrap(), 7);
+    assert_eq!(names(database).await, ["a"]);
+}
+
+/// Runs units side by side, so that they share a group; those with an odd number go wrong.
+async fn side_by_side(
+    database: &Database,
+    go_wrong: fn(&mut Tx<'_>) -> Result<(), DatabaseError>,
+) -> Vec<Result<(), DatabaseError>> {
+    let units = (0..100).map(|number| {
+        let database = database.clone();
+        tokio::spawn(async move {
+            let unit = database.write(move |tx| {
+                insert(tx, &format!("{number:03}"), number)?;
+                if number % 2 == 1 { go_wrong(tx) } else { Ok(()) }
+            });
+            unit.await
+        })
+    });
+    let mut answers = Vec::new();
+    for unit in units.collect::<Vec<_>>() {
+        answers.push(unit.await.unwrap());
+    }
+    answers
+}
+
+async fn only_even_ones_stay(database: &Database, answers: Vec<Result<(), DatabaseError>>) {
+    for (number, answer) in answers.iter().enumerate() {
+        assert_eq!(answer.is_ok(), number % 2 == 0, "{number}: {answer:?}");
+    }
+    let even: Vec<String> = (0..100).step_by(2).map(|number| format!("{number:03}")).collect();
+    assert_eq!(names(database).await, even);
+}
+
+async fn a_failing_unit_does_not_spoil_its_group(engine: Engine) {
+    let database = engine.database();
+    let answers = side_by_side(database, |tx| tx.execute("nonsense", &[]).map(drop)).await;
+    only_even_ones_stay(database, answers).await;
+}
+
+async fn a_panicking_unit_does_not_spoil_its_group(engine: Engine) {
+    let database = engine.database();
+    let answers = side_by_side(database, |_| panic!("as the test wants it")).await;
+    assert!(
+        answers
+            .iter()
+            .flat_map(|answer| answer.as_ref().err())
+            .all(|error| { matches!(error, DatabaseError::Panicked) })
+    );
+    only_even_ones_stay(database, answers).await;
+}
+
+async fn a_constraint_is_told_apart(engine: Engine) {
+    let database = engine.database();
+    database.write(|tx| insert(tx, "a", 1)).await.unwrap();
+    let refused: Result<(), DatabaseError> = database.write(|tx| insert(tx, "a", 2)).await;
+    assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{refused:?}");
+}
+
+async fn a_read_sees_one_snapshot_and_cannot_write(engine: Engine) {
+    let database = engine.database();
+    let refused: Result<(), DatabaseError> = database.read(|tx| insert(tx, "a", 1)).await;
+    // A database in memory has one connection; there the write is thrown away instead of refused.
+    assert!(refused.is_err() || names(database).await.is_empty());
+
+    if database.path().is_none() && database.dialect() == tidings_sql::Dialect::Sqlite {
+        return;
+    }
+    let (begun, has_begun) = std::sync::mpsc::channel();
+    let (written, is_written) = std::sync::mpsc::channel::<()>();
+    let is_written = std::sync::Mutex::new(is_written);
+    let reader = database.clone();
+    let reading = tokio::spawn(async move {
+        let read = reader.read(move |tx| {
+            let count =
+                |tx: &mut Tx<'_>| tx.query("SELECT count(*) FROM item_consumers", &[])?[0].int(0);
+            let before = count(tx)?;
+            begun.send(()).unwrap();
+            is_written.lock().unwrap().recv().unwrap();
+            Ok::<_, DatabaseError>((before, count(tx)?))
+        });
+        read.await.unwrap()
+    });
+    tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+    database.write(|tx| insert(tx, "b", 1)).await.unwrap();
+    written.send(()).unwrap();
+    assert_eq!(reading.await.unwrap(), (0, 0));
+    assert_eq!(names(database).await, ["b"]);
+}
+
+/// Reads, then writes what it read plus one: without isolation, some would be lost.
+async fn racing_increments_are_all_counted(engine: Engine) {
+    let database = engine.database();
+    database.write(|tx| insert(tx, "counter", 0)).await.unwrap();
+    let runs = Arc::new(AtomicUsize::new(0));
+    let callers = (0..32).map(|_| {
+        let (database, runs) = (database.clone(), Arc::clone(&runs));
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                let runs = Arc::clone(&runs);
+                let unit = database.write(move |tx| {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    let sql = "SELECT seq FROM item_consumers WHERE consumer = 'counter'";
+                    let value = tx.query(sql, &[])?[0].int(0)?;
+                    let sql = "UPDATE item_consumers SET seq = $1 WHERE consumer = 'counter'";
+                    tx.execute(sql, &[Param::Int(value + 1)]).map(drop)
+                });
+                unit.await?;
+            }
+            Ok::<_, DatabaseError>(())
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap().unwrap();
+    }
+    let sql = "SELECT seq FROM item_consumers WHERE consumer = 'counter'";
+    let total = database.read(move |tx| tx.query(sql, &[])?[0].int(0)).await;
+    assert_eq!(total.unwrap(), 128);
+    assert!(runs.load(Ordering::Relaxed) >= 128);
+}
+
+async fn more_callers_than_the_queue_holds_all_get_an_answer(engine: Engine) {
+    let database = engine.database();
+    let callers = (0..6000).map(|number| {
+        let database = database.clone();
+        tokio::spawn(async move {
+            database.read(move |_| Ok::<_, DatabaseError>(number)).await.unwrap()
+        })
+    });
+    let mut sum = 0;
+    for caller in callers.collect::<Vec<_>>() {
+        sum += caller.await.unwrap();
+    }
+    assert_eq!(sum, (0..6000).sum::<i32>());
+}
+
+async fn a_caller_that_goes_away_leaves_a_whole_unit(engine: Engine) {
+    let database = engine.database();
+    let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
+    let worker = database.clone();
+    let caller = tokio::spawn(async move {
+        let unit = worker.write(move |tx| {
+            insert(tx, "a", 1)?;
+            begun.blocking_send(()).unwrap();
+            insert(tx, "b", 2)
+        });
+        unit.await
+    });
+    has_begun.recv().await.unwrap();
+    caller.abort();
+    drop(caller);
+    // The unit is done or not begun for whoever comes next, never half.
+    database.write(|tx| insert(tx, "c", 3)).await.unwrap();
+    loop {
+        let seen = names(database).await;
+        if seen == ["a", "b", "c"] {
+            break;
+        }
+        assert_eq!(seen, ["c"], "half a unit can be seen");
+    }
+}
+
+async fn closing_finishes_what_is_queued(engine: Engine) {
+    let database = engine.database();
+    let units = (0..200).map(|number| {
+        let database = database.clone();
+        tokio::spawn(async move {
+            database.write(move |tx| insert(tx, &format!("{number:03}"), number)).await
+        })
+    });
+    let units: Vec<_> = units.collect();
+    tokio::task::yield_now().await;
+    database.close().await;
+    let mut done = 0;
+    for unit in units {
+        match unit.await.unwrap() {
+            Ok(()) => done += 1,
+            Err(DatabaseError::Closed) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    let late: Result<(), DatabaseError> = database.write(|tx| insert(tx, "late", 0)).await;
+    assert!(matches!(late, Err(DatabaseError::Closed)));
+    if let Some(reopened) = engine.reopen().await {
+        assert_eq!(names(&reopened).await.len(), done);
+    }
+}
+
+async fn the_database_knows_the_time_and_its_version(engine: Engine) {
+    let database = engine.database();
+    assert!(database.server_time().await.unwrap() > 1_700_000_000);
+    assert!(database.schema_version().await.unwrap() >= 2);
+}

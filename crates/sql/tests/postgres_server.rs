@@ -1,0 +1,115 @@
+//! What only a server can do to us: two nodes, lost connections, certificates, a migration raced by many.
+
+mod engines;
+
+use std::path::PathBuf;
+
+use engines::PostgresDatabase;
+use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, Tls};
+
+fn options(tls: Tls) -> PostgresOptions {
+    PostgresOptions { connections: 4, tls }
+}
+
+async fn open(url: &str) -> Database {
+    Database::postgres(url, options(Tls::Disable)).await.unwrap()
+}
+
+const INSERT: &str = "INSERT INTO item_consumers (workspace, table_name, consumer, seq)
+                      VALUES ('w', 't', $1, 0)";
+
+async fn increment(node: &Database) -> Result<(), DatabaseError> {
+    let unit = node.write(|tx| {
+        let value =
+            tx.query("SELECT seq FROM item_consumers WHERE consumer = 'n'", &[])?[0].int(0)?;
+        let sql = "UPDATE item_consumers SET seq = $1 WHERE consumer = 'n'";
+        tx.execute(sql, &[Param::Int(value + 1)]).map(drop)
+    });
+    unit.await
+}
+
+#[tokio::test]
+async fn nodes_that_start_together_migrate_once() {
+    let server = PostgresDatabase::create();
+    let nodes = (0..6).map(|_| {
+        let url = server.url.clone();
+        tokio::spawn(async move { open(&url).await.schema_version().await.unwrap() })
+    });
+    for node in nodes.collect::<Vec<_>>() {
+        assert!(node.await.unwrap() >= 2);
+    }
+}
+
+#[tokio::test]
+async fn two_nodes_never_lose_an_update() {
+    let server = PostgresDatabase::create();
+    let nodes = [open(&server.url).await, open(&server.url).await];
+    nodes[0].write(|tx| tx.execute(INSERT, &[Param::Text("n")]).map(drop)).await.unwrap();
+    let callers = (0..8).map(|caller: usize| {
+        let node = nodes[caller % 2].clone();
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                increment(&node).await.unwrap();
+            }
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    let sql = "SELECT seq FROM item_consumers WHERE consumer = 'n'";
+    let total = nodes[0].read(move |tx| tx.query(sql, &[])?[0].int(0)).await;
+    assert_eq!(total.unwrap(), 160);
+}
+
+#[tokio::test]
+async fn a_connection_that_dies_is_made_anew_and_the_unit_runs_once() {
+    let server = PostgresDatabase::create();
+    let node = open(&server.url).await;
+    for number in 0..10 {
+        let name = format!("{number}");
+        let unit = node.write(move |tx| tx.execute(INSERT, &[Param::Text(&name)]).map(drop));
+        unit.await.unwrap();
+        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        node.read(move |tx| tx.query(kill, &[]).map(drop)).await.unwrap();
+    }
+    let sql = "SELECT count(*) FROM item_consumers";
+    let count = node.read(move |tx| tx.query(sql, &[])?[0].int(0)).await;
+    assert_eq!(count.unwrap(), 10);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_and_no_password_is_shown() {
+    let url = "postgres://someone:hunter2@127.0.0.1:1/nowhere";
+    let error = Database::postgres(url, options(Tls::Disable)).await.err().unwrap();
+    assert!(matches!(error, DatabaseError::Unavailable(_)), "{error:?}");
+    assert!(!format!("{error:?} {error}").contains("hunter2"));
+    let nonsense = Database::postgres("hunter2 is my password", options(Tls::Disable)).await;
+    let error = nonsense.err().unwrap();
+    assert!(matches!(error, DatabaseError::Settings(_)), "{error:?}");
+    assert!(!format!("{error:?} {error}").contains("hunter2"));
+}
+
+fn from_script(name: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the script that starts the servers tells where")]
+    let value = std::env::var(name);
+    value.unwrap_or_else(|_| panic!("{name} is not set: run ./test, which starts the test servers"))
+}
+
+#[tokio::test]
+async fn a_certificate_is_checked_against_the_authority_and_the_host() {
+    let url = from_script("TIDINGS_TEST_POSTGRES_TLS");
+    let authority = PathBuf::from(from_script("TIDINGS_TEST_POSTGRES_CA"));
+    let trusted = Database::postgres(&url, options(Tls::VerifyFullWith(authority.clone()))).await;
+    let sql = "SELECT count(*) FROM pg_stat_ssl WHERE ssl AND pid = pg_backend_pid()";
+    let encrypted = trusted.unwrap().read(move |tx| tx.query(sql, &[])?[0].int(0)).await;
+    assert_eq!(encrypted.unwrap(), 1);
+
+    let unknown = Database::postgres(&url, options(Tls::VerifyFull)).await.err().unwrap();
+    assert!(matches!(unknown, DatabaseError::Unavailable(_)), "{unknown:?}");
+
+    // 127.0.0.2 is the same server under a name that the certificate does not have.
+    let elsewhere = url.replace("localhost", "127.0.0.2").replace("127.0.0.1", "127.0.0.2");
+    let wrong = Database::postgres(&elsewhere, options(Tls::VerifyFullWith(authority))).await;
+    assert!(wrong.is_err());
+}
