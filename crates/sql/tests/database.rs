@@ -1,13 +1,16 @@
 //! Units of work on both engines: atomic, isolated from each other's failures, never lost and never surfacing
 //! what only the engine should know.
+#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 mod engines;
+#[expect(dead_code, reason = "this binary needs no database of its own")]
+mod postgres_database;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engines::{Engine, each_engine};
-use tidings_sql::{Database, DatabaseError, Param, Tx};
+use engines::{Engine, connect};
+use tidings_sql::{Database, DatabaseError, Param, SqliteOptions, Tx};
 
 const INSERT: &str = "INSERT INTO item_consumers (workspace, table_name, consumer, seq)
                       VALUES ('w', 't', $1, $2)";
@@ -22,6 +25,18 @@ async fn names(database: &Database) -> Vec<String> {
         rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<_, DatabaseError>>()
     });
     read.await.unwrap()
+}
+
+/// Runs each story on every engine, as tests of their own.
+macro_rules! each_engine {
+    ($($story:ident),* $(,)?) => {
+        mod memory { $(#[tokio::test] async fn $story() { super::$story(super::Engine::memory().await).await }
+        )* }
+        mod file { $(#[tokio::test] async fn $story() { super::$story(super::Engine::file().await).await }
+        )* }
+        mod postgres { $(#[tokio::test] async fn $story() { super::$story(super::Engine::postgres().await).await }
+        )* }
+    };
 }
 
 each_engine!(
@@ -203,6 +218,18 @@ async fn a_caller_that_goes_away_leaves_a_whole_unit(engine: Engine) {
     }
 }
 
+/// The same data through a new handle, if they outlive the first one.
+async fn reopen(engine: &Engine) -> Option<Database> {
+    match engine {
+        Engine::Memory(_) => None,
+        Engine::File(_, folder) => {
+            let path = folder.path().join("tidings.db");
+            Some(Database::sqlite(&path, SqliteOptions::default()).await.unwrap())
+        }
+        Engine::Postgres(_, place) => Some(connect(&place.url).await),
+    }
+}
+
 async fn closing_finishes_what_is_queued(engine: Engine) {
     let database = engine.database();
     let units = (0..200).map(|number| {
@@ -224,7 +251,7 @@ async fn closing_finishes_what_is_queued(engine: Engine) {
     }
     let late: Result<(), DatabaseError> = database.write(|tx| insert(tx, "late", 0)).await;
     assert!(matches!(late, Err(DatabaseError::Closed)));
-    if let Some(reopened) = engine.reopen().await {
+    if let Some(reopened) = reopen(&engine).await {
         assert_eq!(names(&reopened).await.len(), done);
     }
 }

@@ -1,11 +1,16 @@
 //! What only a server can do to us: two nodes, lost connections, certificates, a migration raced by many.
+#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
-mod engines;
+#[expect(dead_code, reason = "this binary looks at connections, which schemas share")]
+mod postgres_database;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use engines::PostgresDatabase;
-use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, Tls};
+use postgres_database::PostgresDatabase;
+use tidings_kernel::{Item, ItemEngine, ItemStore, Put, SystemClock, tables};
+use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqlItems, Tls};
 
 fn options(tls: Tls) -> PostgresOptions {
     PostgresOptions { connections: 4, tls }
@@ -30,7 +35,7 @@ async fn increment(node: &Database) -> Result<(), DatabaseError> {
 
 #[tokio::test]
 async fn nodes_that_start_together_migrate_once() {
-    let server = PostgresDatabase::create();
+    let server = PostgresDatabase::database();
     let nodes = (0..6).map(|_| {
         let url = server.url.clone();
         tokio::spawn(async move { open(&url).await.schema_version().await.unwrap() })
@@ -42,7 +47,7 @@ async fn nodes_that_start_together_migrate_once() {
 
 #[tokio::test]
 async fn two_nodes_never_lose_an_update() {
-    let server = PostgresDatabase::create();
+    let server = PostgresDatabase::database();
     let nodes = [open(&server.url).await, open(&server.url).await];
     nodes[0].write(|tx| tx.execute(INSERT, &[Param::Text("n")]).map(drop)).await.unwrap();
     let callers = (0..8).map(|caller: usize| {
@@ -61,9 +66,54 @@ async fn two_nodes_never_lose_an_update() {
     assert_eq!(total.unwrap(), 160);
 }
 
+async fn store_on(url: &str) -> Arc<dyn ItemStore> {
+    let items = SqlItems::new(open(url).await, Arc::new(SystemClock));
+    items.open(&"w".parse().unwrap()).await.unwrap()
+}
+
+/// A number that is committed late, below one that was read already, would be passed over for ever.
+#[tokio::test]
+async fn a_consumer_misses_nothing_that_two_nodes_write_at_once() {
+    const EACH: usize = 300;
+    let server = PostgresDatabase::database();
+    let nodes = [store_on(&server.url).await, store_on(&server.url).await];
+    let writers = nodes.iter().enumerate().flat_map(|(node, store)| {
+        (0..EACH).map(move |number| {
+            let store = Arc::clone(store);
+            let key = format!("{node}-{number}");
+            tokio::spawn(async move {
+                let item = Item::new().with("PK", key).with("SK", "m");
+                store.put(Put::new(&tables::INBOX, item)).await.unwrap();
+            })
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let reader = store_on(&server.url).await;
+    let mut seen = BTreeSet::new();
+    let mut told = 0;
+    while seen.len() < 2 * EACH {
+        let batch = reader.changes(&tables::INBOX, "reader", 7).await.unwrap();
+        told += batch.changes.len();
+        seen.extend(batch.changes.into_iter().map(|change| change.key));
+        match batch.position {
+            Some(position) => {
+                reader.acknowledge(&tables::INBOX, "reader", &position).await.unwrap()
+            }
+            // Nothing new although all is written would mean that some were missed.
+            None => assert!(
+                !writers.iter().all(|writer| writer.is_finished()) || {
+                    let late = reader.changes(&tables::INBOX, "reader", 7).await.unwrap();
+                    !late.changes.is_empty()
+                }
+            ),
+        }
+    }
+    assert_eq!(told, 2 * EACH, "acknowledged changes do not come again");
+}
+
 #[tokio::test]
 async fn a_connection_that_dies_is_made_anew_and_the_unit_runs_once() {
-    let server = PostgresDatabase::create();
+    let server = PostgresDatabase::database();
     let node = open(&server.url).await;
     for number in 0..10 {
         let name = format!("{number}");

@@ -54,10 +54,18 @@ impl Path {
         })
     }
 
-    /// Whether one of the two lies inside the other, or they are the same.
+    /// Whether one of the two lies inside the other, or they are the same, or they take one thing for both a
+    /// map and a list: DynamoDB refuses all three.
     pub(crate) fn overlaps(&self, other: &Path) -> bool {
-        let shared = self.rest.len().min(other.rest.len());
-        self.attribute == other.attribute && self.rest[..shared] == other.rest[..shared]
+        let fork = self.rest.iter().zip(&other.rest).find(|(mine, theirs)| mine != theirs);
+        self.attribute == other.attribute
+            && match fork {
+                None => true,
+                Some(
+                    (Segment::Key(_), Segment::Index(_)) | (Segment::Index(_), Segment::Key(_)),
+                ) => true,
+                Some(_) => false,
+            }
     }
 }
 

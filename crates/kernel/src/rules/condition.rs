@@ -2,7 +2,11 @@
 
 use std::cmp::Ordering;
 
-use crate::item::{Item, Path, Value};
+use crate::item::{Item, Path, Segment, Value};
+use crate::rules::limits::{Invalid, check_name, check_value};
+
+/// What one `In` may compare with.
+const MAX_IN: usize = 100;
 
 /// What a write expects to find under its key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,6 +20,13 @@ pub enum Expect {
 }
 
 impl Expect {
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        match self {
+            Expect::Anything | Expect::Absent | Expect::Present => Ok(()),
+            Expect::That(condition) => condition.validate(),
+        }
+    }
+
     pub fn holds(&self, current: Option<&Item>) -> bool {
         match self {
             Expect::Anything => true,
@@ -89,6 +100,63 @@ impl Condition {
         }
     }
 
+    /// Whether DynamoDB would take it at all, whatever the item.
+    pub(super) fn validate(&self) -> Result<(), Invalid> {
+        let ok = |holds: bool| if holds { Ok(()) } else { Err(Invalid::BadCondition) };
+        let orderable = |value: &Value| compare(value, value).is_some();
+        if let Some(path) = self.path() {
+            check_path(path)?;
+        }
+        match self {
+            Self::Exists(_) | Self::NotExists(_) => Ok(()),
+            Self::Eq(_, value) | Self::Ne(_, value) | Self::Contains(_, value) => {
+                check_value(value)
+            }
+            Self::Lt(_, value) | Self::Le(_, value) | Self::Gt(_, value) | Self::Ge(_, value) => {
+                ok(orderable(value))
+            }
+            Self::Between(_, low, high) => ok(compare(low, high).is_some_and(Ordering::is_le)),
+            Self::In(_, values) => {
+                ok((1..=MAX_IN).contains(&values.len()))?;
+                values.iter().try_for_each(check_value)
+            }
+            Self::BeginsWith(_, prefix) => ok(matches!(prefix, Value::S(_) | Value::B(_))),
+            Self::All(conditions) | Self::AnyOf(conditions) => {
+                conditions.iter().try_for_each(Self::validate)
+            }
+            Self::Not(condition) => condition.validate(),
+        }
+    }
+
+    /// The attributes that it speaks of, outermost only.
+    pub(super) fn attributes(&self) -> Vec<&str> {
+        match self {
+            Self::All(conditions) | Self::AnyOf(conditions) => {
+                conditions.iter().flat_map(Self::attributes).collect()
+            }
+            Self::Not(condition) => condition.attributes(),
+            simple => simple.path().into_iter().map(Path::attribute).collect(),
+        }
+    }
+
+    fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Exists(path)
+            | Self::NotExists(path)
+            | Self::Eq(path, _)
+            | Self::Ne(path, _)
+            | Self::Lt(path, _)
+            | Self::Le(path, _)
+            | Self::Gt(path, _)
+            | Self::Ge(path, _)
+            | Self::Between(path, _, _)
+            | Self::In(path, _)
+            | Self::BeginsWith(path, _)
+            | Self::Contains(path, _) => Some(path),
+            Self::All(_) | Self::AnyOf(_) | Self::Not(_) => None,
+        }
+    }
+
     pub fn holds(&self, item: &Item) -> bool {
         let order = |path: &Path, value: &Value| path.find(item).and_then(|v| compare(v, value));
         match self {
@@ -116,6 +184,14 @@ impl Condition {
             Self::Not(condition) => !condition.holds(item),
         }
     }
+}
+
+pub(super) fn check_path(path: &Path) -> Result<(), Invalid> {
+    check_name(path.attribute())?;
+    path.rest().iter().try_for_each(|segment| match segment {
+        Segment::Key(name) => check_name(name),
+        Segment::Index(_) => Ok(()),
+    })
 }
 
 fn compare(a: &Value, b: &Value) -> Option<Ordering> {

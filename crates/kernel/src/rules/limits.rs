@@ -35,6 +35,8 @@ pub enum Invalid {
     ItemTooLarge,
     #[error("a set must not be empty")]
     EmptySet,
+    #[error("a set must not have an empty member")]
+    EmptyMember,
     #[error("values can be nested at most 32 deep")]
     TooDeep,
     #[error("an attribute name must have 1 to 65,536 bytes")]
@@ -61,6 +63,12 @@ pub enum Invalid {
     NoIndex { table: &'static str, index: String },
     #[error("a range must not end before it begins")]
     EmptyRange,
+    #[error(
+        "a condition orders strings, numbers or bytes of one kind, looks for strings or bytes at the beginning, and compares with 1 to 100 values"
+    )]
+    BadCondition,
+    #[error("{attribute} is part of the key, and a query filters on other attributes")]
+    FilterOnKey { attribute: String },
     #[error("a page can hold 1 to 10,000 items")]
     BadLimit,
     #[error(
@@ -92,6 +100,16 @@ pub(crate) fn check_key(table: &Table, key: &Key) -> Result<(), Invalid> {
     }
 }
 
+/// What a query says of a partition key.
+pub(super) fn check_partition(attribute: &str, text: &str) -> Result<(), Invalid> {
+    check_key_text(attribute, text, MAX_PARTITION_BYTES)
+}
+
+/// What a query says of a sort key.
+pub(super) fn check_sort(attribute: &str, text: &str) -> Result<(), Invalid> {
+    check_key_text(attribute, text, MAX_SORT_BYTES)
+}
+
 fn check_key_text(attribute: &str, text: &str, limit: usize) -> Result<(), Invalid> {
     let attribute = || attribute.to_owned();
     if text.is_empty() {
@@ -110,27 +128,30 @@ fn check_key_text(attribute: &str, text: &str, limit: usize) -> Result<(), Inval
 /// A whole item, as it would be stored.
 pub(super) fn check_item(table: &Table, item: &Item) -> Result<(), Invalid> {
     check_key(table, &table.key_of(item)?)?;
-    for index in table.indexes {
-        for (name, limit) in [(index.partition, MAX_PARTITION_BYTES), (index.sort, MAX_SORT_BYTES)]
-        {
-            match item.get(name) {
-                Some(Value::S(text)) => check_key_text(name, text, limit)?,
-                Some(other) => {
-                    return Err(Invalid::KeyType {
-                        attribute: name.to_owned(),
-                        found: other.kind(),
-                    });
-                }
-                None => {}
-            }
-        }
-    }
     for (name, value) in item.iter() {
         check_name(name)?;
+        check_index_key(table, name, value)?;
         check_value(value)?;
     }
     if item.size() > MAX_ITEM_BYTES {
         return Err(Invalid::ItemTooLarge);
+    }
+    Ok(())
+}
+
+/// An attribute that is a key of an index has to be fit for one.
+pub(super) fn check_index_key(table: &Table, name: &str, value: &Value) -> Result<(), Invalid> {
+    for index in table.indexes {
+        for (key, limit) in [(index.partition, MAX_PARTITION_BYTES), (index.sort, MAX_SORT_BYTES)] {
+            match value {
+                _ if key != name => {}
+                Value::S(text) => check_key_text(name, text, limit)?,
+                other => {
+                    let attribute = name.to_owned();
+                    return Err(Invalid::KeyType { attribute, found: other.kind() });
+                }
+            }
+        }
     }
     Ok(())
 }
@@ -140,12 +161,15 @@ pub(super) fn check_name(name: &str) -> Result<(), Invalid> {
 }
 
 pub(super) fn check_value(value: &Value) -> Result<(), Invalid> {
+    // The innermost value is a level too: 31 lists or maps can lie around a string, not 32.
     fn check(value: &Value, depth: usize) -> Result<(), Invalid> {
         match value {
+            _ if depth == MAX_DEPTH => Err(Invalid::TooDeep),
             Value::Ss(set) if set.is_empty() => Err(Invalid::EmptySet),
             Value::Ns(set) if set.is_empty() => Err(Invalid::EmptySet),
             Value::Bs(set) if set.is_empty() => Err(Invalid::EmptySet),
-            Value::M(_) | Value::L(_) if depth == MAX_DEPTH => Err(Invalid::TooDeep),
+            Value::Ss(set) if set.contains("") => Err(Invalid::EmptyMember),
+            Value::Bs(set) if set.contains(&[][..]) => Err(Invalid::EmptyMember),
             Value::M(map) => map.iter().try_for_each(|(name, value)| {
                 check_name(name)?;
                 check(value, depth + 1)

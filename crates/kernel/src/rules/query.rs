@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::item::Item;
 use crate::rules::condition::Condition;
-use crate::rules::limits::{Invalid, check_limit};
+use crate::rules::limits::{Invalid, check_key, check_limit, check_partition, check_sort};
 use crate::table::{Index, Key, Table};
 
 /// Items of one partition, of the table or of one of its indexes, in the order of the sort key.
@@ -91,7 +91,12 @@ impl Cursor {
             && index_name.as_deref() == index.map(|index| index.name)
             && place.is_some() == index.is_some()
             && sort.is_some() == table.sort.is_some();
-        if same { Ok((Key { partition, sort }, place)) } else { Err(Invalid::BadCursor) }
+        let key = Key { partition, sort };
+        let well_formed = check_key(table, &key).is_ok()
+            && place.as_ref().is_none_or(|(partition, sort)| {
+                check_partition("", partition).is_ok() && check_sort("", sort).is_ok()
+            });
+        if same && well_formed { Ok((key, place)) } else { Err(Invalid::BadCursor) }
     }
 
     pub fn as_str(&self) -> &str {
@@ -176,39 +181,69 @@ impl Query {
     pub fn validate(&self) -> Result<(), Invalid> {
         let index = self.on_index()?;
         check_limit(self.limit)?;
-        let attribute = index.map_or(self.table.partition, |index| index.partition).to_owned();
-        if self.partition.is_empty() {
-            return Err(Invalid::KeyEmpty { attribute });
+        let partition = index.map_or(self.table.partition, |index| index.partition);
+        check_partition(partition, &self.partition)?;
+        let sort = index.map(|index| index.sort).or(self.table.sort);
+        match sort {
+            Some(sort) => self.range.validate(sort)?,
+            None if self.range == SortRange::All => {}
+            None => return Err(Invalid::KeyShape { table: self.table.name, expected: 1 }),
         }
-        if self.partition.contains('\0') {
-            return Err(Invalid::KeyNul { attribute });
+        if let Some(filter) = &self.filter {
+            filter.validate()?;
+            let of_key = |name: &&str| *name == partition || Some(*name) == sort;
+            if let Some(name) = filter.attributes().into_iter().find(of_key) {
+                return Err(Invalid::FilterOnKey { attribute: name.to_owned() });
+            }
         }
-        let Some(sort) = index.map(|index| index.sort).or(self.table.sort) else {
-            return match self.range {
-                SortRange::All => Ok(()),
-                _ => Err(Invalid::KeyShape { table: self.table.name, expected: 1 }),
-            };
+        match &self.cursor {
+            Some(cursor) => self.check_cursor(cursor, index),
+            None => Ok(()),
+        }
+    }
+
+    /// A cursor is a place that this query could have come to.
+    fn check_cursor(&self, cursor: &Cursor, index: Option<&Index>) -> Result<(), Invalid> {
+        let (key, place) = cursor.position(self.table, index)?;
+        let (partition, sort) = match place {
+            Some((partition, sort)) => (partition, Some(sort)),
+            None => (key.partition, key.sort),
         };
-        let bounds: &[&String] = match &self.range {
-            SortRange::All => &[],
-            SortRange::Between(low, high) if low > high => return Err(Invalid::EmptyRange),
-            SortRange::Between(low, high) => &[low, high],
+        let in_range = sort.is_none_or(|sort| self.range.contains(&sort));
+        if partition == self.partition && in_range { Ok(()) } else { Err(Invalid::BadCursor) }
+    }
+}
+
+impl SortRange {
+    pub fn contains(&self, sort: &str) -> bool {
+        match self {
+            SortRange::All => true,
+            SortRange::Eq(bound) => sort == bound,
+            SortRange::BeginsWith(prefix) => sort.starts_with(prefix.as_str()),
+            SortRange::Between(low, high) => low.as_str() <= sort && sort <= high.as_str(),
+            SortRange::Lt(bound) => sort < bound.as_str(),
+            SortRange::Le(bound) => sort <= bound.as_str(),
+            SortRange::Gt(bound) => sort > bound.as_str(),
+            SortRange::Ge(bound) => sort >= bound.as_str(),
+        }
+    }
+
+    /// Whether it can be a range of this key attribute.
+    fn validate(&self, attribute: &str) -> Result<(), Invalid> {
+        match self {
+            SortRange::All => Ok(()),
+            SortRange::Between(low, high) => {
+                check_sort(attribute, low)?;
+                check_sort(attribute, high)?;
+                if low > high { Err(Invalid::EmptyRange) } else { Ok(()) }
+            }
             SortRange::Eq(bound)
             | SortRange::BeginsWith(bound)
             | SortRange::Lt(bound)
             | SortRange::Le(bound)
             | SortRange::Gt(bound)
-            | SortRange::Ge(bound) => &[bound],
-        };
-        for bound in bounds {
-            if bound.is_empty() {
-                return Err(Invalid::KeyEmpty { attribute: sort.to_owned() });
-            }
-            if bound.contains('\0') {
-                return Err(Invalid::KeyNul { attribute: sort.to_owned() });
-            }
+            | SortRange::Ge(bound) => check_sort(attribute, bound),
         }
-        Ok(())
     }
 }
 
@@ -246,6 +281,12 @@ impl Scan {
         if self.of == 0 || self.of > 1024 || self.segment >= self.of {
             return Err(Invalid::BadSegment { segment: self.segment, of: self.of });
         }
-        Ok(())
+        if let Some(filter) = &self.filter {
+            filter.validate()?;
+        }
+        match &self.cursor {
+            Some(cursor) => cursor.position(self.table, None).map(drop),
+            None => Ok(()),
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! Updates: what to change in an item, and the pure function that changes it.
 
 use crate::item::{Item, Number, Path, Segment, Value};
-use crate::rules::condition::Expect;
-use crate::rules::limits::{Invalid, check_item, check_key, check_name, check_value};
+use crate::rules::condition::{Expect, check_path};
+use crate::rules::limits::{Invalid, check_index_key, check_item, check_key, check_value};
 use crate::table::{Key, Table};
 
-/// Changes one item in place, and makes it if there is none.
+/// Changes one item in place, and makes it if there is none (unless it only takes away).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
     pub table: &'static Table,
@@ -55,13 +55,7 @@ impl Action {
     }
 
     fn validate(&self) -> Result<(), Invalid> {
-        let path = self.path();
-        check_name(path.attribute())?;
-        for segment in path.rest() {
-            if let Segment::Key(name) = segment {
-                check_name(name)?;
-            }
-        }
+        check_path(&self.path())?;
         match self {
             Action::Set(_, value) | Action::SetIfAbsent(_, value) => check_value(value),
             Action::Append(_, values) => values.iter().try_for_each(check_value),
@@ -164,7 +158,15 @@ impl Update {
                 return Err(Invalid::Overlap { first, second });
             }
         }
-        self.actions.iter().try_for_each(Action::validate)
+        for action in &self.actions {
+            action.validate()?;
+            if let Action::Set(path, value) | Action::SetIfAbsent(path, value) = action
+                && path.rest().is_empty()
+            {
+                check_index_key(self.table, path.attribute(), value)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn size(&self) -> usize {
@@ -173,15 +175,20 @@ impl Update {
     }
 
     /// The item as it is afterwards.
-    pub fn apply(&self, current: Option<&Item>) -> Result<Item, Invalid> {
+    pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, Invalid> {
         let before = match current {
             Some(item) => item.clone(),
+            // As in DynamoDB, an update that only takes away makes no item, while an empty one does.
+            None if self.only_takes_away() => return Ok(None),
             None => self.table.bare_item(&self.key),
         };
         let mut after = before.clone();
+        // As in DynamoDB, what is set past the end of a list keeps the order of its positions.
+        let mut actions: Vec<&Action> = self.actions.iter().collect();
+        actions.sort_by_cached_key(|action| action.path());
         // Removals of list elements go last and from the back, so that positions keep their meaning.
         let mut removals = Vec::new();
-        for action in &self.actions {
+        for action in actions {
             match action {
                 Action::Set(path, value) => place(&mut after, path, value.clone())?,
                 Action::SetIfAbsent(path, value) => {
@@ -212,7 +219,13 @@ impl Update {
             take(&mut after, path)?;
         }
         check_item(self.table, &after)?;
-        Ok(after)
+        Ok(Some(after))
+    }
+
+    fn only_takes_away(&self) -> bool {
+        let takes_away =
+            |action: &Action| matches!(action, Action::Remove(_) | Action::DeleteFromSet(..));
+        !self.actions.is_empty() && self.actions.iter().all(takes_away)
     }
 }
 

@@ -113,6 +113,7 @@ impl Write {
     }
 
     pub fn validate(&self) -> Result<(), Invalid> {
+        self.expectation().validate()?;
         match self {
             Write::Put(put) => check_item(put.table, &put.item),
             Write::Update(update) => update.validate(),
@@ -125,7 +126,7 @@ impl Write {
     pub fn apply(&self, current: Option<&Item>) -> Result<Option<Item>, Invalid> {
         match self {
             Write::Put(put) => Ok(Some(put.item.clone())),
-            Write::Update(update) => update.apply(current).map(Some),
+            Write::Update(update) => update.apply(current),
             Write::Delete(_) => Ok(None),
             Write::Check(_) => Ok(current.cloned()),
         }

@@ -50,25 +50,30 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     migrations::run_sqlite(&writer)?;
     let (writers, units) = async_channel::bounded(QUEUE);
     let (readers, reads) = async_channel::bounded(QUEUE);
-    let mut threads = Vec::new();
+    let mut reading = Vec::new();
     for number in 0..options.readers.max(1) {
         let connection = connect(path, options.page_cache_bytes)?;
         connection.pragma_update(None, "query_only", true)?;
         let reads = reads.clone();
-        threads
+        reading
             .push(spawn(&format!("sqlite-read-{number}"), move || read_all(&connection, &reads))?);
     }
     let gate = Arc::new(Gate::default());
     let checkpointer = Checkpointer::start(connect(path, 0)?, options, Arc::clone(&gate))?;
     checkpointer.watch(&mut writer)?;
-    threads.push(spawn("sqlite-write", move || {
+    let writing = spawn("sqlite-write", move || {
         write_all(&writer, &units, &gate);
-        // The writer goes first: the last connection to close folds the log into the file.
-        drop(writer);
+        // The writer's connection goes last: the last one to close folds the log into the file.
+        for reader in reading {
+            if reader.join().is_err() {
+                tracing::error!("A reading thread ended in a panic");
+            }
+        }
         checkpointer.stop();
+        drop(writer);
         drop(lock);
-    })?);
-    Ok(handle(Some(path.to_owned()), writers, readers, threads))
+    })?;
+    Ok(handle(Some(path.to_owned()), writers, readers, vec![writing]))
 }
 
 /// One connection does everything: a second one would see another, empty database.

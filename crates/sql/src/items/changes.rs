@@ -49,6 +49,7 @@ pub(super) fn record(
     changes: &[NewChange],
     now: jiff::Timestamp,
 ) -> Result<(), DatabaseError> {
+    lock_streams(tx, changes)?;
     let sql =
         "INSERT INTO item_changes (workspace, table_name, kind, changed_at, old_item, new_item)
                VALUES ($1, $2, $3, $4, $5, $6)";

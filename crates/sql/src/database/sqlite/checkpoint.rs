@@ -83,7 +83,8 @@ impl Checkpointer {
 
     pub(super) fn stop(self) {
         self.stopping.store(true, Ordering::Release);
-        drop(self.wake);
+        // Full means that it is awake already.
+        let _ = self.wake.try_send(());
         if self.thread.join().is_err() {
             tracing::error!("The checkpoint thread ended in a panic");
         }

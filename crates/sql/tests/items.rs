@@ -1,8 +1,10 @@
-//! The item suite on SQLite: in memory, and on a file with its log and its readers.
+//! The item suite on SQLite, in memory and on a file with its log and its readers, and on PostgreSQL.
 #![expect(clippy::unwrap_used, reason = "a test without a harness is still a test")]
 
-#[expect(dead_code, unused_imports, unused_macros, reason = "this binary runs on SQLite only")]
+#[expect(dead_code, reason = "this binary never looks at where its data are")]
 mod engines;
+#[expect(dead_code, reason = "this binary needs no database of its own")]
+mod postgres_database;
 mod subject;
 
 use std::process::ExitCode;
@@ -15,5 +17,6 @@ fn main() -> ExitCode {
     run_items_suite(&[
         ("memory", || Box::pin(async { subject(Engine::memory().await) })),
         ("file", || Box::pin(async { subject(Engine::file().await) })),
+        ("postgres", || Box::pin(async { subject(Engine::postgres().await) })),
     ])
 }

@@ -1,0 +1,135 @@
+//! The command line: what can be asked, and who answers.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use crate::backup::{BackupArgs, RestoreArgs};
+use crate::config::{Config, Flag, Sources};
+use crate::config_command::ConfigArgs;
+use crate::doctor::DoctorArgs;
+use crate::failure::Failure;
+use crate::items::ItemsArgs;
+use crate::serve::ServeArgs;
+use crate::{backup, config, config_command, doctor, items, logging, serve};
+
+/// The messaging backend of a product in one binary
+///
+/// Tidings knows people, takes in what they do, and reaches them by e-mail and in-app inbox. Without any
+/// configuration it keeps everything in one file, tidings.db, in the working directory.
+#[derive(Debug, Parser)]
+#[command(
+    name = "tidings",
+    version,
+    max_term_width = 100,
+    after_help = "\
+First steps:
+  tidings serve                             start the server on http://127.0.0.1:8080
+  tidings doctor                            check that everything is as it should be
+  tidings config --template > tidings.toml  make a configuration file
+  tidings help items                        look at what is stored
+
+Exit codes: 0 done, 1 it did not work, 2 the command or the configuration is wrong."
+)]
+pub(crate) struct Cli {
+    /// The configuration file [default: ./tidings.toml; env: TIDINGS_CONFIG]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Configuration")]
+    config: Option<PathBuf>,
+    /// Set any key of the configuration; wins over file and environment
+    #[arg(long = "set", global = true, value_name = "KEY=VALUE", value_parser = setting, help_heading = "Configuration")]
+    set: Vec<(String, String)>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Start the server
+    Serve(ServeArgs),
+    /// Read and write stored items, on any engine
+    Items(Box<ItemsArgs>),
+    /// Copy the embedded database into a file, also while the server runs
+    Backup(BackupArgs),
+    /// Put a backup in the place of the embedded database
+    Restore(RestoreArgs),
+    /// Check store, disk, clock, permissions and port, and say what to do
+    Doctor(DoctorArgs),
+    /// Show the configuration that is in force
+    Config(ConfigArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  tidings completions bash > /etc/bash_completion.d/tidings
+  tidings completions zsh > ~/.zfunc/_tidings
+  tidings completions fish > ~/.config/fish/completions/tidings.fish")]
+    Completions {
+        #[arg(value_name = "SHELL")]
+        shell: clap_complete::Shell,
+    },
+}
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+/// What the command line looks like, for tests and tools.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match &cli.command {
+        Command::Completions { shell } => return completions(*shell),
+        Command::Config(args) if args.wants_template() => return config_command::print_template(),
+        _ => {}
+    }
+    let mut flags: Vec<_> =
+        cli.set.into_iter().map(|(key, value)| Flag { flag: "--set", key, value }).collect();
+    if let Command::Serve(args) = &cli.command {
+        flags.extend(args.flags());
+    }
+    let settings = config::load(&Sources::gather(cli.config.as_deref(), flags)?)?;
+    let config = Config::from(&settings);
+    match &cli.command {
+        Command::Serve(_) => logging::start(&config.log),
+        _ => logging::start_quietly(&settings, &config.log),
+    }
+    match cli.command {
+        Command::Serve(_) => on_runtime(serve::run(&config)),
+        Command::Items(args) => on_runtime(items::run(*args, &config)),
+        Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
+        Command::Restore(args) => backup::restore(&args, &config),
+        Command::Doctor(args) => on_runtime(doctor::run(&args, &settings, &config)),
+        Command::Config(args) => config_command::run(&args, &settings),
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the threads could not be started")?;
+    runtime.block_on(Box::pin(work))
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tidings", &mut script);
+    let mut out = crate::output::Output::new(crate::output::Layout::Lines);
+    out.text(&String::from_utf8_lossy(&script))?;
+    out.finish()
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
+        None => Err("give it as KEY=VALUE, such as http.listen=127.0.0.1:9000".to_owned()),
+    }
+}

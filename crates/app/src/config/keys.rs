@@ -1,0 +1,200 @@
+//! Every key of the configuration, declared once.
+
+use std::time::Duration;
+
+use super::value::Kind;
+
+/// One key: what it is called, what it means, what it can be.
+#[derive(Debug)]
+pub struct Key {
+    /// `section.name`. In the environment: `TIDINGS_SECTION__NAME`.
+    pub name: &'static str,
+    /// Whole sentences, for the template.
+    pub doc: &'static str,
+    pub kind: Kind,
+    pub preset: Preset,
+    /// Never shown; can also be given as `<name>_file`, whose content it then is.
+    pub secret: bool,
+}
+
+/// What a key is while nobody sets it.
+#[derive(Debug, Clone, Copy)]
+pub enum Preset {
+    Default(&'static str),
+    Unset { example: &'static str },
+}
+
+impl Key {
+    pub fn section(&self) -> &'static str {
+        self.name.split_once('.').expect("every key is in a section").0
+    }
+
+    /// The name inside its section.
+    pub fn leaf(&self) -> &'static str {
+        self.name.split_once('.').expect("every key is in a section").1
+    }
+}
+
+pub fn all_keys() -> &'static [Key] {
+    KEYS
+}
+
+pub(super) fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
+/// The secret that `<name>_file` stands for.
+pub(super) fn find_secret_file(name: &str) -> Option<&'static Key> {
+    find(name.strip_suffix("_file")?).filter(|key| key.secret)
+}
+
+/// Every name that can be set, the `_file` forms of secrets among them.
+pub(super) fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    for key in KEYS {
+        names.push(key.name.to_owned());
+        if key.secret {
+            names.push(format!("{}_file", key.name));
+        }
+    }
+    names
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+const MB: u64 = 1024 * 1024;
+
+static KEYS: &[Key] = &[
+    Key {
+        name: "store.engine",
+        doc: "Where everything is kept: in one file, in PostgreSQL, or in DynamoDB.",
+        kind: Kind::Choice(&["embedded", "postgres", "aws"]),
+        preset: Preset::Default("embedded"),
+        secret: false,
+    },
+    Key {
+        name: "embedded.path",
+        doc: "The database file of the embedded engine. It is made if it is missing; its folder is not.",
+        kind: Kind::Path,
+        preset: Preset::Default("tidings.db"),
+        secret: false,
+    },
+    Key {
+        name: "embedded.readers",
+        doc: "How many connections read at the same time. There is always one writer.",
+        kind: Kind::Integer { min: 1, max: 64 },
+        preset: Preset::Default("4"),
+        secret: false,
+    },
+    Key {
+        name: "embedded.page_cache",
+        doc: "How much memory each connection may use to keep pages of the file.",
+        kind: Kind::Size { min: MB, max: 64 * 1024 * MB },
+        preset: Preset::Default("64MB"),
+        secret: false,
+    },
+    Key {
+        name: "postgres.url",
+        doc: "The PostgreSQL database. Needed if store.engine is \"postgres\".",
+        kind: Kind::Url { schemes: &["postgres", "postgresql"] },
+        preset: Preset::Unset { example: "postgres://tidings:password@db.example.org/tidings" },
+        secret: true,
+    },
+    Key {
+        name: "postgres.connections",
+        doc: "How many connections one process opens. All processes together must stay below the server's\n\
+              max_connections.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
+        name: "postgres.tls",
+        doc: "How the connection is protected. \"verify-full\" encrypts, and checks the server's certificate and\n\
+              name; \"disable\" sends everything in the clear. \"auto\" is \"disable\" for a server on this machine\n\
+              and \"verify-full\" for any other.",
+        kind: Kind::Choice(&["auto", "verify-full", "disable"]),
+        preset: Preset::Default("auto"),
+        secret: false,
+    },
+    Key {
+        name: "postgres.tls_ca_file",
+        doc: "Certificates (PEM) to trust instead of the system's.",
+        kind: Kind::Path,
+        preset: Preset::Unset { example: "/etc/tidings/ca.pem" },
+        secret: false,
+    },
+    Key {
+        name: "aws.table_prefix",
+        doc: "What the names of the DynamoDB tables begin with. Region and credentials are found as the AWS\n\
+              SDK always finds them: AWS_REGION, AWS_PROFILE, the instance's role.",
+        kind: Kind::TablePrefix,
+        preset: Preset::Default("tidings"),
+        secret: false,
+    },
+    Key {
+        name: "aws.endpoint_url",
+        doc: "A server with DynamoDB's API to use instead of AWS's.",
+        kind: Kind::Url { schemes: &["http", "https"] },
+        preset: Preset::Unset { example: "http://127.0.0.1:8000" },
+        secret: false,
+    },
+    Key {
+        name: "http.listen",
+        doc: "The address and port to answer HTTP on. Port 0 takes any free one.",
+        kind: Kind::Address,
+        preset: Preset::Default("127.0.0.1:8080"),
+        secret: false,
+    },
+    Key {
+        name: "http.max_body",
+        doc: "The largest body that a request can have.",
+        kind: Kind::Size { min: 1024, max: 1024 * MB },
+        preset: Preset::Default("2MB"),
+        secret: false,
+    },
+    Key {
+        name: "http.request_timeout",
+        doc: "How long a request may take.",
+        kind: Kind::Duration { min: seconds(1), max: seconds(3600) },
+        preset: Preset::Default("30s"),
+        secret: false,
+    },
+    Key {
+        name: "http.shutdown_grace",
+        doc: "How long requests that are under way may take to finish when the server stops.",
+        kind: Kind::Duration { min: seconds(0), max: seconds(3600) },
+        preset: Preset::Default("30s"),
+        secret: false,
+    },
+    Key {
+        name: "log.format",
+        doc: "Lines for people or for machines.",
+        kind: Kind::Choice(&["text", "json"]),
+        preset: Preset::Default("text"),
+        secret: false,
+    },
+    Key {
+        name: "log.level",
+        doc: "error, warn, info, debug or trace; also per module: \"info,tidings_sql=debug\".",
+        kind: Kind::LogLevel,
+        preset: Preset::Default("info"),
+        secret: false,
+    },
+    Key {
+        name: "sweep.interval",
+        doc: "How often items past their TTL are deleted. They are never shown, swept or not.",
+        kind: Kind::Duration { min: seconds(1), max: seconds(24 * 3600) },
+        preset: Preset::Default("1m"),
+        secret: false,
+    },
+    Key {
+        name: "sweep.batch",
+        doc: "How many of them are deleted in one transaction.",
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        preset: Preset::Default("500"),
+        secret: false,
+    },
+];

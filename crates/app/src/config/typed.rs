@@ -1,0 +1,194 @@
+//! The settings as the program uses them.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::settings::Settings;
+use super::value::Value;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub engine: Engine,
+    pub embedded: Embedded,
+    pub postgres: Postgres,
+    pub aws: Aws,
+    pub http: Http,
+    pub log: Log,
+    pub sweep: Sweep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Embedded,
+    Postgres,
+    Aws,
+}
+
+#[derive(Debug, Clone)]
+pub struct Embedded {
+    pub path: PathBuf,
+    pub readers: usize,
+    pub page_cache_bytes: u64,
+}
+
+#[derive(Debug, Clone)]
+pub struct Postgres {
+    pub url: Option<Secret>,
+    pub connections: usize,
+    pub tls: PostgresTls,
+    pub tls_ca_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PostgresTls {
+    Auto,
+    VerifyFull,
+    Disable,
+}
+
+#[derive(Debug, Clone)]
+pub struct Aws {
+    pub table_prefix: String,
+    pub endpoint_url: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Http {
+    pub listen: SocketAddr,
+    pub max_body_bytes: u64,
+    pub request_timeout: Duration,
+    pub shutdown_grace: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    pub interval: Duration,
+    pub batch: usize,
+}
+
+/// A value that `{:?}` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl From<&Settings> for Config {
+    fn from(settings: &Settings) -> Self {
+        let from = Source(settings);
+        Self {
+            engine: match from.text("store.engine").as_str() {
+                "embedded" => Engine::Embedded,
+                "postgres" => Engine::Postgres,
+                "aws" => Engine::Aws,
+                other => unreachable!("{other:?} is no choice of the key"),
+            },
+            embedded: Embedded {
+                path: from.text("embedded.path").into(),
+                readers: from.count("embedded.readers"),
+                page_cache_bytes: from.size("embedded.page_cache"),
+            },
+            postgres: Postgres {
+                url: from.maybe_text("postgres.url").map(Secret),
+                connections: from.count("postgres.connections"),
+                tls: match from.text("postgres.tls").as_str() {
+                    "auto" => PostgresTls::Auto,
+                    "verify-full" => PostgresTls::VerifyFull,
+                    "disable" => PostgresTls::Disable,
+                    other => unreachable!("{other:?} is no choice of the key"),
+                },
+                tls_ca_file: from.maybe_text("postgres.tls_ca_file").map(PathBuf::from),
+            },
+            aws: Aws {
+                table_prefix: from.text("aws.table_prefix"),
+                endpoint_url: from.maybe_text("aws.endpoint_url"),
+            },
+            http: Http {
+                listen: match from.value("http.listen") {
+                    Some(Value::Address(address)) => *address,
+                    other => unreachable!("http.listen is {other:?}"),
+                },
+                max_body_bytes: from.size("http.max_body"),
+                request_timeout: from.duration("http.request_timeout"),
+                shutdown_grace: from.duration("http.shutdown_grace"),
+            },
+            log: Log {
+                format: match from.text("log.format").as_str() {
+                    "text" => LogFormat::Text,
+                    "json" => LogFormat::Json,
+                    other => unreachable!("{other:?} is no choice of the key"),
+                },
+                level: from.text("log.level"),
+            },
+            sweep: Sweep {
+                interval: from.duration("sweep.interval"),
+                batch: from.count("sweep.batch"),
+            },
+        }
+    }
+}
+
+/// Takes values out by name. A name or type that the table of keys does not have is a mistake in this
+/// file, which the test that loads the defaults finds.
+struct Source<'a>(&'a Settings);
+
+impl Source<'_> {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).expect("every key has a setting").value.as_ref()
+    }
+
+    fn maybe_text(&self, name: &str) -> Option<String> {
+        match self.value(name)? {
+            Value::Text(text) => Some(text.clone()),
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.maybe_text(name).expect("the key has a default")
+    }
+
+    fn count(&self, name: &str) -> usize {
+        match self.value(name) {
+            Some(Value::Integer(number)) => usize::try_from(*number).expect("its range is small"),
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    fn size(&self, name: &str) -> u64 {
+        match self.value(name) {
+            Some(Value::Size(bytes)) => *bytes,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    fn duration(&self, name: &str) -> Duration {
+        match self.value(name) {
+            Some(Value::Duration(duration)) => *duration,
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+}

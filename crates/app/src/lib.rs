@@ -1,0 +1,18 @@
+//! The program `tidings`: configuration, command line, wiring.
+//!
+//! Here: what the commands are and say (`cli` and one module for each), where settings come from (`config`),
+//! and which engine they mean (`store`). Not here: any rule of the product; the commands call the crates below.
+
+mod backup;
+mod cli;
+pub mod config;
+mod config_command;
+mod doctor;
+mod failure;
+mod items;
+mod logging;
+mod output;
+mod serve;
+mod store;
+
+pub use cli::{command, main};

@@ -1,0 +1,87 @@
+//! Takes connections in, within bounds, and lets them finish at the end.
+
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::until;
+
+/// How long a caller may take to send a request's head. It also ends idle connections.
+pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// More wait in the system's queue, and not in our memory.
+const MAX_CONNECTIONS: usize = 10_000;
+const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(200);
+
+/// Answers until it is told to stop. Then nobody new comes in, and what is under way has `grace` to finish.
+pub(super) async fn answer(
+    listener: TcpListener,
+    router: Router,
+    stopped: watch::Receiver<bool>,
+    grace: Duration,
+) {
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let service = TowerToHyperService::new(router);
+    let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
+    let stop = until(stopped);
+    tokio::pin!(stop);
+    loop {
+        let stream = tokio::select! {
+            () = &mut stop => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            stream = accept(&listener), if connections.len() < MAX_CONNECTIONS => stream,
+        };
+        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let connection = graceful.watch(connection);
+        connections.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "A connection broke off");
+            }
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        let requests = connections.len();
+        tracing::warn!(requests, "Requests were still under way after {grace:?}, and are cut off");
+    }
+    connections.shutdown().await;
+}
+
+async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Small answers must not wait for the peer's acknowledgement.
+                drop(stream.set_nodelay(true));
+                return stream;
+            }
+            Err(error) if is_the_callers(error.kind()) => {}
+            Err(error) => {
+                tracing::error!(%error, "No connection can be taken in; is the limit of open files too low?");
+                pause().await;
+            }
+        }
+    }
+}
+
+/// The caller was gone before we looked.
+fn is_the_callers(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused
+    )
+}
+
+#[expect(clippy::disallowed_methods, reason = "asking again at once would spin")]
+async fn pause() {
+    tokio::time::sleep(NO_DESCRIPTORS_PAUSE).await;
+}

@@ -1,0 +1,177 @@
+//! `tidings serve`: the server's life, from the open store to the last answered request.
+
+mod listener;
+mod signals;
+mod sweeper;
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, router};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+use crate::config::{Config, Flag, Http};
+use crate::failure::Failure;
+use crate::store::{self, Store};
+use signals::Signals;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tidings serve
+  tidings serve --listen 0.0.0.0:80
+  TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
+
+The server answers on /healthz (is the process alive), /readyz (can it serve: does the store answer)
+and /metrics (Prometheus). SIGTERM or Ctrl-C stops it: it finishes what is under way, for
+http.shutdown_grace at most, and closes the database. A second one stops it at once.")]
+pub(crate) struct ServeArgs {
+    /// The address and port to answer HTTP on; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+}
+
+impl ServeArgs {
+    pub(crate) fn flags(&self) -> impl Iterator<Item = Flag> {
+        let listen = self.listen.clone();
+        listen
+            .map(|value| Flag { flag: "--listen", key: "http.listen".to_owned(), value })
+            .into_iter()
+    }
+}
+
+pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
+    let mut signals = Signals::listen().context("signals cannot be listened for")?;
+    let metrics = install_metrics()?;
+    // The port comes first: a server that was started twice by mistake must not touch the database.
+    let listener = bind(config.http.listen).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let store = Store::open(config).await?;
+
+    let draining = Draining::default();
+    let (stop, stopped) = watch::channel(false);
+    let sweeper =
+        tokio::spawn(sweeper::run(store.engine.clone(), config.sweep.clone(), stopped.clone()));
+    let upkeep = tokio::spawn(keep_up(metrics.clone(), stopped.clone()));
+    let api = Api {
+        engine: store.engine.clone(),
+        metrics,
+        draining: draining.clone(),
+        limits: limits(&config.http)?,
+    };
+    let answering = listener::answer(listener, router(api), stopped, config.http.shutdown_grace);
+    let mut server = tokio::spawn(answering);
+    let engine = store::name(config.engine);
+    tracing::info!(store.engine = engine, "Tidings is listening on http://{address}");
+
+    tokio::select! {
+        signal = signals.next() => {
+            tracing::info!(signal, "Stopping: finishing what is under way (again to stop at once)");
+        }
+        ended = &mut server => {
+            // Only a panic can do that. Whoever keeps us must know, and start us again.
+            return Err(Failure::failed(format!("the HTTP server ended by itself: {ended:?}")));
+        }
+    }
+    draining.begin();
+    stop.send_replace(true);
+    let background = async {
+        for (name, task) in [("HTTP server", server), ("sweeper", sweeper), ("upkeep", upkeep)] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "The {name} did not stop in order");
+            }
+        }
+        store.close().await;
+    };
+    match unless_signalled(background, &mut signals).await {
+        Ok(()) => {
+            tracing::info!("Stopped");
+            Ok(())
+        }
+        Err(signal) => {
+            tracing::warn!(signal, "Stopped at once, by a second signal");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Does the work, unless a signal comes first: the answer is its name.
+async fn unless_signalled(
+    work: impl Future<Output = ()>,
+    signals: &mut Signals,
+) -> Result<(), &'static str> {
+    tokio::select! {
+        () = work => Ok(()),
+        signal = signals.next() => Err(signal),
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => {
+                "another program listens there, perhaps another tidings; \
+                 --listen chooses another port"
+            }
+            ErrorKind::PermissionDenied => {
+                "ports below 1024 need a privilege; --listen chooses another port"
+            }
+            ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; 0.0.0.0 means all of them"
+            }
+            _ => "--listen chooses another address and port",
+        };
+        let message = format!("cannot listen on {address}");
+        Failure::from(anyhow::Error::new(error).context(message)).hint(hint)
+    })
+}
+
+fn limits(http: &Http) -> Result<Limits, Failure> {
+    Ok(Limits {
+        max_body: usize::try_from(http.max_body_bytes)?,
+        request_timeout: http.request_timeout,
+    })
+}
+
+async fn until(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which ends the server just as well.
+    drop(stopped.wait_for(|stopped| *stopped).await);
+}
+
+/// Without buckets a histogram would be a summary, which cannot be added up over nodes.
+fn install_metrics() -> Result<PrometheusHandle, Failure> {
+    let seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+    let counts = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+    let handle = PrometheusBuilder::new()
+        .set_buckets(&counts)
+        .and_then(|builder| {
+            builder.set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &seconds)
+        })
+        .and_then(PrometheusBuilder::install_recorder)
+        .context("the metrics cannot be recorded")?;
+    metrics::describe_counter!("tidings_http_requests_total", "Requests answered.");
+    metrics::describe_histogram!(DURATION_METRIC, "How long requests took.");
+    metrics::describe_counter!(sweeper::SWEPT, "Items deleted because their TTL had passed.");
+    Ok(handle)
+}
+
+/// Histograms keep every sample until somebody folds them; without a scraper nobody else does.
+async fn keep_up(metrics: PrometheusHandle, stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(5));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stop = until(stopped);
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            _ = ticks.tick() => metrics.run_upkeep(),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Which engine the configuration means, opened.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tidings_kernel::{ItemEngine, ItemStore, SystemClock, Workspace};
+use tidings_sql::{Database, PostgresOptions, SqlItems, SqliteOptions, Tls};
+
+use crate::config::{Config, Engine, Postgres, PostgresTls};
+use crate::failure::Failure;
+
+/// An open engine.
+pub(crate) struct Store {
+    pub(crate) engine: Arc<dyn ItemEngine>,
+    /// What is behind it, where that is SQL.
+    pub(crate) database: Option<Database>,
+}
+
+impl Store {
+    pub(crate) async fn open(config: &Config) -> Result<Self, Failure> {
+        let database = match config.engine {
+            Engine::Embedded => open_embedded(config).await?,
+            Engine::Postgres => open_postgres(&config.postgres).await?,
+            Engine::Aws => return open_aws(config).await,
+        };
+        let engine = Arc::new(SqlItems::new(database.clone(), Arc::new(SystemClock)));
+        Ok(Self { engine, database: Some(database) })
+    }
+
+    pub(crate) async fn workspace(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<Arc<dyn ItemStore>, Failure> {
+        Ok(self.engine.open(workspace).await?)
+    }
+
+    /// Finishes what was begun. What comes later is refused.
+    pub(crate) async fn close(&self) {
+        if let Some(database) = &self.database {
+            database.close().await;
+        }
+    }
+}
+
+/// The engine's name, as the configuration spells it.
+pub(crate) fn name(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Embedded => "embedded",
+        Engine::Postgres => "postgres",
+        Engine::Aws => "aws",
+    }
+}
+
+async fn open_embedded(config: &Config) -> Result<Database, Failure> {
+    let path = &config.embedded.path;
+    let options = SqliteOptions {
+        readers: config.embedded.readers,
+        page_cache_bytes: usize::try_from(config.embedded.page_cache_bytes)?,
+        ..SqliteOptions::default()
+    };
+    let opened = Database::sqlite(path, options).await;
+    let opened =
+        opened.with_context(|| format!("the database {} could not be opened", path.display()));
+    opened.map_err(|error| {
+        Failure::from(error).hint("embedded.path says where it is; `tidings doctor` finds out more")
+    })
+}
+
+async fn open_postgres(postgres: &Postgres) -> Result<Database, Failure> {
+    let Some(url) = &postgres.url else {
+        return Err(Failure::usage("store.engine is \"postgres\", but postgres.url is not set")
+            .hint(
+                "set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE",
+            ));
+    };
+    let encrypted = match &postgres.tls_ca_file {
+        Some(path) => Tls::VerifyFullWith(path.clone()),
+        None => Tls::VerifyFull,
+    };
+    let tls = match postgres.tls {
+        PostgresTls::Disable => Tls::Disable,
+        PostgresTls::Auto if is_local(url.expose()) => Tls::Disable,
+        PostgresTls::Auto | PostgresTls::VerifyFull => encrypted,
+    };
+    let hint = match tls {
+        Tls::Disable => "is the server running, and is postgres.url right?",
+        Tls::VerifyFull | Tls::VerifyFullWith(_) => {
+            "is postgres.url right, and does the server's certificate name its host? \
+             postgres.tls_ca_file trusts a private authority"
+        }
+    };
+    let options = PostgresOptions { connections: postgres.connections, tls };
+    let opened = Database::postgres(url.expose(), options).await;
+    let opened = opened.context("the PostgreSQL database could not be opened");
+    opened.map_err(|error| Failure::from(error).hint(hint))
+}
+
+/// Whether every host of the URL is this machine. What is not understood is not local.
+fn is_local(url: &str) -> bool {
+    let Some((_, rest)) = url.split_once("://") else { return false };
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    // Parameters can name more hosts.
+    if query.split('&').any(|parameter| parameter.starts_with("host")) {
+        return false;
+    }
+    let authority = match rest.rsplit_once('@') {
+        Some((_, after)) => after,
+        None => rest,
+    };
+    let hosts = authority.split('/').next().unwrap_or_default();
+    hosts.split(',').all(|host| {
+        let name = match host.strip_prefix('[') {
+            Some(v6) => v6.split(']').next().unwrap_or_default(),
+            None => host.split(':').next().unwrap_or_default(),
+        };
+        // An escaped slash begins the path of a socket.
+        name == "localhost"
+            || name.to_ascii_lowercase().starts_with("%2f")
+            || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    })
+}
+
+#[cfg(feature = "aws")]
+async fn open_aws(config: &Config) -> Result<Store, Failure> {
+    let settings = tidings_aws::Settings {
+        endpoint: config.aws.endpoint_url.clone(),
+        prefix: config.aws.table_prefix.clone(),
+    };
+    let engine = tidings_aws::DynamoDb::connect(settings, Arc::new(SystemClock)).await;
+    Ok(Store { engine: Arc::new(engine), database: None })
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature it is async")]
+async fn open_aws(_: &Config) -> Result<Store, Failure> {
+    Err(Failure::usage("store.engine is \"aws\", and this tidings was built without it")
+        .hint("build it with `cargo build --release --features aws`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for url in [
+            "postgres://localhost/t",
+            "postgres://ada:p@127.0.0.1:5432/t",
+            "postgres://[::1]:5432/t",
+            "postgres://%2Fvar%2Frun%2Fpostgresql/t",
+            "postgres://localhost:1,127.0.0.1:2/t",
+        ] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in [
+            "postgres://db.example.org/t",
+            "postgres://10.0.0.1/t",
+            "postgres://localhost.example.org/t",
+            "postgres://localhost,db/t",
+            "postgres://localhost@db/t",
+            "postgres://localhost/t?hostaddr=10.0.0.1",
+            "postgres:///t",
+            "localhost",
+        ] {
+            assert!(!is_local(url), "{url}");
+        }
+    }
+}

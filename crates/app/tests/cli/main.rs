@@ -1,0 +1,12 @@
+//! The real binary, run on an empty folder as its user would run it.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
+
+mod backup;
+mod config;
+mod doctor;
+mod help;
+mod items;
+mod postgres;
+mod serve;
+mod world;

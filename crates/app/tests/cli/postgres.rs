@@ -1,0 +1,53 @@
+//! The same commands on PostgreSQL.
+
+use insta::assert_snapshot;
+
+use crate::world::World;
+
+/// A world on the test server, in a workspace of its own.
+fn on_postgres() -> (World, String) {
+    let url = std::env::var_os("TIDINGS_TEST_POSTGRES")
+        .expect("TIDINGS_TEST_POSTGRES is not set: run ./test, which starts the test servers");
+    let mut world = World::new();
+    world.set("TIDINGS_STORE__ENGINE", "postgres");
+    world.set("TIDINGS_POSTGRES__URL", url.to_str().unwrap());
+    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
+    (world, format!("cli-{}", std::process::id()))
+}
+
+#[test]
+fn items_and_the_doctor_work_on_postgresql() {
+    let (world, workspace) = on_postgres();
+    let items = |arguments: &[&str]| {
+        world.ok(&[&["items", "--workspace", &workspace][..], arguments].concat())
+    };
+    let item = r#"{"PK":"a","SK":"b","n":1,"tags":{"$ss":["x"]}}"#;
+    items(&["put", "main", item]);
+    assert_eq!(items(&["get", "main", "a", "b"]), format!("{item}\n"));
+    assert_eq!(items(&["query", "main", "a", "--filter", "n=1"]), format!("{item}\n"));
+    assert_eq!(items(&["scan", "main", "--segments", "2"]), format!("{item}\n"));
+    assert_eq!(items(&["delete", "main", "a", "b"]), format!("{item}\n"));
+    assert_eq!(items(&["scan", "main"]), "");
+
+    let doctor = world.ok(&["doctor", "--set", "http.listen=127.0.0.1:0"]);
+    assert!(doctor.contains("as the database says"), "{doctor}");
+    let server = world.serve(&[]);
+    assert!(server.get("/readyz").ends_with("ready\n"));
+    server.stop();
+    assert!(!world.path("tidings.db").exists());
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_without_its_password() {
+    let mut world = World::new();
+    world.set("TIDINGS_STORE__ENGINE", "postgres");
+    let unset = world.run(&["items", "scan", "main"]);
+    assert_eq!(unset.code, 2);
+    assert_snapshot!(unset.stderr);
+    // Port 1 is nobody's.
+    world.set("TIDINGS_POSTGRES__URL", "postgres://ada:hunter2@127.0.0.1:1/tidings");
+    let silent = world.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(silent.code, 1);
+    assert!(!silent.stderr.contains("hunter2"), "{}", silent.stderr);
+    assert!(silent.stderr.contains("is the server running"), "{}", silent.stderr);
+}

@@ -1,0 +1,185 @@
+//! A folder of its own for each test, the binary in it, and servers that are stopped with it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Much longer than anything takes, and short enough to fail before the test runner gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct World {
+    folder: TempDir,
+    environment: Vec<(String, String)>,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { folder: TempDir::new().unwrap(), environment: Vec::new() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn set(&mut self, variable: &str, value: &str) {
+        self.environment.push((variable.to_owned(), value.to_owned()));
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidings"));
+        // The runner's own variables must not reach the binary: it refuses what it does not know.
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.folder.path()).args(arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        let output = self.command(arguments).output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs a command that must succeed, and gives what it prints.
+    #[track_caller]
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.stderr);
+        ran.stdout
+    }
+
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs a command whose reader goes away after the first bytes, as `head -1` does.
+    pub(crate) fn run_with_impatient_reader(&self, arguments: &[&str]) -> Ran {
+        let mut child = self.command(arguments).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let mut first = [0; 16];
+        stdout.read_exact(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&first).into_owned(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Starts a server on a free port and waits until it listens.
+    pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
+        let all: Vec<_> =
+            ["serve", "--listen", "127.0.0.1:0"].iter().chain(arguments).copied().collect();
+        let mut child = self.command(&all).spawn().unwrap();
+        let stderr = child.stderr.take().unwrap();
+        let (send, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines() {
+                if send.send(line.unwrap()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut server =
+            Server { child, lines, log: Vec::new(), address: ([0, 0, 0, 0], 0).into() };
+        let line = server.wait_for_line("listening on http://");
+        let address = line.split("http://").nth(1).unwrap();
+        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+        server.address = address[..end.unwrap_or(address.len())].parse().unwrap();
+        server
+    }
+}
+
+pub(crate) struct Server {
+    child: Child,
+    lines: Receiver<String>,
+    pub(crate) log: Vec<String>,
+    pub(crate) address: SocketAddr,
+}
+
+impl Server {
+    /// The first log line, from now on, that has this part.
+    pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    self.log.push(line.clone());
+                    if line.contains(part) {
+                        return line;
+                    }
+                }
+                Err(error) => panic!("no line with {part:?} ({error}): {:#?}", self.log),
+            }
+        }
+    }
+
+    /// Status, headers and body of an answer.
+    pub(crate) fn get(&self, path: &str) -> String {
+        self.send(&format!("GET {path} HTTP/1.0\r\nx-request-id: r-1\r\n\r\n"))
+    }
+
+    pub(crate) fn send(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end of the log, which is the end of the process, and gives the exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.log.push(line);
+        }
+        self.child.wait().unwrap().code()
+    }
+
+    /// Stops it in order.
+    pub(crate) fn stop(mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.wait(), Some(0), "{:#?}", self.log);
+    }
+}
+
+impl Drop for Server {
+    /// A test that fails must not leave its server behind.
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,199 @@
+//! What went wrong with a request, in the words that decide what to do about it.
+
+use std::error::Error;
+use std::io::ErrorKind;
+
+use aws_sdk_dynamodb::config::http::HttpResponse;
+use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use tidings_kernel::{Invalid, StoreError};
+
+/// An error of the SDK, classified by its kind and code; never by its text, which servers word differently.
+#[derive(Debug)]
+pub(super) struct Trouble<E> {
+    pub(super) kind: Kind,
+    error: Box<SdkError<E, HttpResponse>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing was done: too many requests.
+    Throttled,
+    /// Nothing was done: another transaction is writing the same item.
+    Conflict,
+    /// Nothing was done: the request did not leave.
+    NotSent,
+    /// It was sent, and no answer tells whether it was done.
+    Unanswered,
+    /// Nothing was done, and the same request will be refused again.
+    Refused,
+    /// An answer of this operation's own: a failed condition, a cancelled transaction, a missing table.
+    Answered,
+}
+
+impl<E> Trouble<E>
+where
+    E: Error + ProvideErrorMetadata + Send + Sync + 'static,
+{
+    pub(super) fn new(error: SdkError<E, HttpResponse>) -> Self {
+        Self { kind: kind(&error), error: Box::new(error) }
+    }
+
+    pub(super) fn service_error(&self) -> Option<&E> {
+        self.error.as_service_error()
+    }
+
+    pub(super) fn code(&self) -> Option<&str> {
+        self.error.code()
+    }
+
+    /// What a read, or a write that may be repeated, answers.
+    pub(super) fn of_read(self) -> StoreError {
+        match self.kind {
+            Kind::Conflict => StoreError::Conflict,
+            Kind::Refused => StoreError::Invalid(Invalid::Refused(self.message())),
+            Kind::Throttled | Kind::NotSent | Kind::Unanswered | Kind::Answered => {
+                StoreError::Unavailable(self.into_source())
+            }
+        }
+    }
+
+    /// What a write answers: whoever made it must know if it may have happened.
+    pub(super) fn of_write(self) -> StoreError {
+        match self.kind {
+            Kind::Unanswered => StoreError::Uncertain(self.into_source()),
+            Kind::Throttled | Kind::Conflict | Kind::NotSent | Kind::Refused | Kind::Answered => {
+                self.of_read()
+            }
+        }
+    }
+
+    /// What a write answers if one of its earlier tries may have happened.
+    pub(super) fn uncertain(self) -> StoreError {
+        StoreError::Uncertain(self.into_source())
+    }
+
+    fn message(&self) -> String {
+        let code = || self.code().unwrap_or("no reason given").to_owned();
+        self.error.message().map_or_else(code, str::to_owned)
+    }
+
+    /// The whole chain in one text: the SDK's own errors print only their outermost words.
+    fn into_source(self) -> Box<dyn Error + Send + Sync> {
+        DisplayErrorContext(*self.error).to_string().into()
+    }
+}
+
+fn kind<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Kind {
+    match error {
+        SdkError::ConstructionFailure(_) => Kind::NotSent,
+        SdkError::DispatchFailure(failure) => {
+            let connector = failure.as_connector_error();
+            if failure.is_user() || connector.is_some_and(|error| never_connected(error)) {
+                Kind::NotSent
+            } else {
+                Kind::Unanswered
+            }
+        }
+        SdkError::ServiceError(service) => match service.err().code() {
+            Some(
+                "ProvisionedThroughputExceededException"
+                | "RequestLimitExceeded"
+                | "ThrottlingException"
+                | "LimitExceededException",
+            ) => Kind::Throttled,
+            Some(
+                "TransactionConflictException"
+                | "TransactionInProgressException"
+                | "ReplicatedWriteConflictException",
+            ) => Kind::Conflict,
+            Some("ValidationException" | "ItemCollectionSizeLimitExceededException") => {
+                Kind::Refused
+            }
+            // DynamoDB says of a 5xx that the write may have been made.
+            _ if service.raw().status().is_server_error() => Kind::Unanswered,
+            _ => Kind::Answered,
+        },
+        // Time-outs, half an answer, and whatever a later SDK adds.
+        _ => Kind::Unanswered,
+    }
+}
+
+fn never_connected(error: &(dyn Error + 'static)) -> bool {
+    let chain = std::iter::successors(Some(error), |error| (*error).source());
+    let mut io_errors = chain.filter_map(|error| error.downcast_ref::<std::io::Error>());
+    io_errors.any(|error| {
+        matches!(
+            error.kind(),
+            ErrorKind::ConnectionRefused
+                | ErrorKind::HostUnreachable
+                | ErrorKind::NetworkUnreachable
+                | ErrorKind::AddrNotAvailable
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::config::http::HttpResponse;
+    use aws_sdk_dynamodb::error::{ConnectorError, ErrorMetadata, SdkError};
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    use tidings_kernel::{Invalid, StoreError};
+
+    use super::{Kind, Trouble};
+
+    fn answered(status: u16, code: &str) -> Trouble<PutItemError> {
+        let error = PutItemError::generic(ErrorMetadata::builder().code(code).build());
+        let response = HttpResponse::new(status.try_into().unwrap(), "".into());
+        Trouble::new(SdkError::service_error(error, response))
+    }
+
+    fn undelivered(kind: std::io::ErrorKind) -> Trouble<PutItemError> {
+        let error = ConnectorError::io(std::io::Error::from(kind).into());
+        Trouble::new(SdkError::dispatch_failure(error))
+    }
+
+    #[test]
+    fn troubles_are_told_apart_by_their_codes() {
+        for (status, code, kind) in [
+            (400, "ThrottlingException", Kind::Throttled),
+            (400, "ProvisionedThroughputExceededException", Kind::Throttled),
+            (400, "TransactionConflictException", Kind::Conflict),
+            (400, "ValidationException", Kind::Refused),
+            (400, "ResourceNotFoundException", Kind::Answered),
+            (400, "ConditionalCheckFailedException", Kind::Answered),
+            (500, "InternalServerError", Kind::Unanswered),
+            (503, "ServiceUnavailable", Kind::Unanswered),
+        ] {
+            assert_eq!(answered(status, code).kind, kind, "{status} {code}");
+        }
+    }
+
+    #[test]
+    fn a_write_is_uncertain_only_if_it_may_have_been_made() {
+        use std::io::ErrorKind;
+
+        assert_eq!(undelivered(ErrorKind::ConnectionRefused).kind, Kind::NotSent);
+        assert_eq!(undelivered(ErrorKind::ConnectionReset).kind, Kind::Unanswered);
+        for (trouble, uncertain) in [
+            (undelivered(ErrorKind::ConnectionReset), true),
+            (answered(500, "InternalServerError"), true),
+            (Trouble::new(SdkError::timeout_error("late")), true),
+            (undelivered(ErrorKind::ConnectionRefused), false),
+            (answered(400, "ThrottlingException"), false),
+            (answered(400, "AccessDeniedException"), false),
+        ] {
+            let kind = trouble.kind;
+            match trouble.of_write() {
+                StoreError::Uncertain(_) => assert!(uncertain, "{kind:?}"),
+                StoreError::Unavailable(_) => assert!(!uncertain, "{kind:?}"),
+                other => panic!("{kind:?} became {other:?}"),
+            }
+        }
+        let refused = answered(400, "ValidationException").of_write();
+        assert!(matches!(refused, StoreError::Invalid(Invalid::Refused(_))));
+        assert!(matches!(
+            answered(400, "TransactionConflictException").of_write(),
+            StoreError::Conflict
+        ));
+    }
+}

@@ -1,0 +1,83 @@
+//! The HTTP surface: what every request and answer has in common, and the health endpoints.
+//!
+//! Here: the router, RFC 9457 problems, request ids, limits, the access log and request metrics. Not here:
+//! any rule of the product (handlers call the feature crates), any engine, the listener (`app::serve`).
+
+mod answer;
+mod health;
+mod problem;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tidings_kernel::ItemEngine;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+
+pub use answer::DURATION_METRIC;
+pub use health::Draining;
+pub use problem::Problem;
+
+/// What the handlers work with.
+#[derive(Clone)]
+pub struct Api {
+    pub engine: Arc<dyn ItemEngine>,
+    pub metrics: PrometheusHandle,
+    pub draining: Draining,
+    pub limits: Limits,
+}
+
+/// What one request may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub max_body: usize,
+    pub request_timeout: Duration,
+}
+
+pub fn router(api: Api) -> Router {
+    let routes = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics));
+    around(routes, api.limits).with_state(api)
+}
+
+/// What every route has around it. The last layer is the outermost.
+fn around(routes: Router<Api>, limits: Limits) -> Router<Api> {
+    routes
+        .fallback(|| async { StatusCode::NOT_FOUND })
+        .layer(DefaultBodyLimit::disable())
+        .layer(RequestBodyLimitLayer::new(limits.max_body))
+        .layer(from_fn_with_state(limits.request_timeout, in_time))
+        .layer(CatchPanicLayer::custom(|_| panicked()))
+        .layer(from_fn(answer::finish))
+}
+
+async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::from_status(
+            StatusCode::GATEWAY_TIMEOUT,
+            "the request took too long; it may still have had an effect",
+        )
+        .into_response(),
+    }
+}
+
+/// The panic itself is logged by the process's panic hook.
+fn panicked() -> Response {
+    Problem::from_status(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "something failed on our side; the log has the cause under this request_id",
+    )
+    .into_response()
+}
