@@ -15,6 +15,10 @@ mod store;
 
 use clap::{Parser, Subcommand};
 
+/// The same as in `tidings`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures Tidings on this machine.
 #[derive(Parser)]
 struct Arguments {

@@ -49,11 +49,11 @@ pub(super) fn raw_sqlite(path: &Path, stored: u64, span: Duration) -> anyhow::Re
 fn set_up(path: &Path) -> anyhow::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.execute_batch(
-        "PRAGMA page_size = 16384;
+        "PRAGMA page_size = 4096;
          PRAGMA journal_mode = wal;
          PRAGMA synchronous = full;
          PRAGMA cache_size = -65536;
-         PRAGMA wal_autocheckpoint = 4096;
+         PRAGMA wal_autocheckpoint = 32768;
          CREATE TABLE items_main (workspace TEXT NOT NULL, pk TEXT NOT NULL, sk TEXT NOT NULL,
              expires_at BIGINT, item TEXT NOT NULL, PRIMARY KEY (workspace, pk, sk));
          CREATE INDEX items_main_expiry ON items_main (expires_at) WHERE expires_at IS NOT NULL;

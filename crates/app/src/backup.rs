@@ -9,7 +9,6 @@ use tidings_sql::{BackupProgress, RestoreError};
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
 use crate::output::say;
-use crate::store::Store;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -58,12 +57,9 @@ pub(crate) async fn back_up(args: &BackupArgs, config: &Config) -> Result<(), Fa
         return Err(Failure::usage(format!("{} is already there", args.file.display()))
             .hint("--force replaces it"));
     }
-    let store = Store::open(config).await?;
-    let database = store.database.as_ref().expect("the embedded engine has one");
     let mut progress = Progress::new();
-    let copied = database.backup(&args.file, move |step| progress.show(step)).await;
-    store.close().await;
-    copied.map_err(|error| {
+    let copied = tidings_sql::backup(from, &args.file, move |step| progress.show(step));
+    copied.await.map_err(|error| {
         Failure::from(error).hint("is there room, and may this user write there?")
     })?;
     let size = std::fs::metadata(&args.file).context("the backup is gone")?.len();

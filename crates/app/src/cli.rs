@@ -101,7 +101,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         _ => logging::start_quietly(&settings, &config.log),
     }
     match cli.command {
-        Command::Serve(_) => on_runtime(serve::run(&config)),
+        Command::Serve(args) => on_runtime(serve::run(&args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
         Command::Restore(args) => backup::restore(&args, &config),

@@ -7,6 +7,7 @@ mod backup;
 mod cli;
 pub mod config;
 mod config_command;
+mod demo;
 mod doctor;
 mod failure;
 mod items;

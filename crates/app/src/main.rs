@@ -2,6 +2,10 @@
 
 use std::process::ExitCode;
 
+/// What one thread makes another one frees, all the time: the system's allocator is slow at that.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     tidings_app::main()
 }

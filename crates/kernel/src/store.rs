@@ -54,7 +54,7 @@ pub trait ItemStore: Send + Sync {
     /// A page is full (by its limit or 1 MB), or it is the last one.
     async fn query(&self, query: Query) -> Result<Page, StoreError>;
 
-    /// How many items a query finds in all, whatever its limit. It reads them all to tell.
+    /// How many items a query finds in all, after its cursor and whatever its limit. It reads them all to tell.
     async fn count(&self, query: Query) -> Result<u64, StoreError>;
 
     async fn scan(&self, scan: Scan) -> Result<Page, StoreError>;
@@ -89,6 +89,9 @@ pub enum StoreError {
     Invalid(#[from] Invalid),
     #[error("the store does not answer")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Asking again will not help: the program or the schema is wrong.
+    #[error("the store cannot do what it was asked")]
+    Failed(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The write may or may not have happened.
     #[error("the store did not say whether it made the write")]
     Uncertain(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -106,6 +109,7 @@ impl StoreError {
             StoreError::Conflict
             | StoreError::Invalid(_)
             | StoreError::Unavailable(_)
+            | StoreError::Failed(_)
             | StoreError::Uncertain(_)
             | StoreError::Corrupt(_) => false,
         }

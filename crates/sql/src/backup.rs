@@ -7,7 +7,7 @@ use std::time::Duration;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use crate::database::{self, Database, DatabaseError};
+use crate::database::{self, DatabaseError};
 
 const PAGES_AT_ONCE: i32 = 256;
 
@@ -19,8 +19,8 @@ pub struct BackupProgress {
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    #[error("only the embedded database can be backed up this way")]
-    NotEmbedded,
+    #[error("there is no database {0}")]
+    NoDatabase(PathBuf),
     #[error("the backup {0} is damaged")]
     Damaged(PathBuf),
     #[error("the backup file {path} cannot be written")]
@@ -43,19 +43,16 @@ pub enum RestoreError {
     Database(#[from] DatabaseError),
 }
 
-impl Database {
-    /// Writes the database as it is now into a new file, beside whatever else goes on. The file is there whole
-    /// and checked, or not at all.
-    pub async fn backup(
-        &self,
-        to: &Path,
-        progress: impl FnMut(BackupProgress) + Send + 'static,
-    ) -> Result<(), BackupError> {
-        let from = self.path().ok_or(BackupError::NotEmbedded)?.to_owned();
-        let to = to.to_owned();
-        let done = tokio::task::spawn_blocking(move || copy_out(&from, &to, progress)).await;
-        done.unwrap_or(Err(BackupError::Database(DatabaseError::Panicked)))
-    }
+/// Writes the database file `from`, as it is now, into a new file, whoever else is using it. The copy is there
+/// whole and checked, or not at all. Its schema is the original's: nothing is migrated.
+pub async fn backup(
+    from: &Path,
+    to: &Path,
+    progress: impl FnMut(BackupProgress) + Send + 'static,
+) -> Result<(), BackupError> {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    let done = tokio::task::spawn_blocking(move || copy_out(&from, &to, progress)).await;
+    done.unwrap_or(Err(BackupError::Database(DatabaseError::Panicked)))
 }
 
 fn copy_out(
@@ -63,11 +60,18 @@ fn copy_out(
     to: &Path,
     mut progress: impl FnMut(BackupProgress),
 ) -> Result<(), BackupError> {
+    if !from.is_file() {
+        return Err(BackupError::NoDatabase(from.to_owned()));
+    }
+    let lock = database::lock_shared(from)?;
+    let source = database::connect(from, 0)?;
+    if !database::is_ours(&source)? {
+        return Err(DatabaseError::Foreign.into());
+    }
     let partial = beside(to, ".partial");
     let failed = |source| BackupError::File { path: partial.clone(), source };
     remove_database(&partial).map_err(failed)?;
     create_private(&partial).map_err(failed)?;
-    let source = database::connect(from, 0)?;
     // An open read transaction pins one snapshot: without it every write meanwhile would start the copy over.
     source
         .execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
@@ -87,6 +91,7 @@ fn copy_out(
     }
     drop(copy);
     drop(source);
+    drop(lock);
     // One file and nothing beside it: a copy that is carried away must not need its log.
     let mode: String = target
         .pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0))

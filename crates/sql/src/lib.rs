@@ -9,7 +9,7 @@ mod database;
 mod items;
 mod migrations;
 
-pub use backup::{BackupError, BackupProgress, RestoreError, restore};
+pub use backup::{BackupError, BackupProgress, RestoreError, backup, restore};
 pub use database::{
     Cell, Database, DatabaseError, Dialect, Param, PostgresOptions, Row, SqliteOptions, Tls, Tx,
 };

@@ -105,7 +105,7 @@ async fn a_backup_taken_under_load_is_one_moment_and_can_be_put_back() {
     });
     let backup = folder.path().join("backup.db");
     let (told, progress) = std::sync::mpsc::channel::<BackupProgress>();
-    database.backup(&backup, move |progress| told.send(progress).unwrap()).await.unwrap();
+    tidings_sql::backup(&path, &backup, move |step| told.send(step).unwrap()).await.unwrap();
     load.await.unwrap();
     insert(&database, "after".into()).await.unwrap();
     let last = progress.try_iter().last().unwrap();
@@ -138,7 +138,7 @@ async fn what_is_not_a_sound_backup_is_not_put_back() {
         insert(&database, format!("{number}")).await.unwrap();
     }
     let backup = folder.path().join("backup.db");
-    database.backup(&backup, |_| {}).await.unwrap();
+    tidings_sql::backup(&path, &backup, |_| {}).await.unwrap();
     database.close().await;
     let sound = std::fs::read(&backup).unwrap();
 

@@ -90,7 +90,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "embedded.page_cache",
-        doc: "How much memory each connection may use to keep pages of the file.",
+        doc: "How much memory the writer may use to keep pages of the file. Each reader may use a quarter of it.",
         kind: Kind::Size { min: MB, max: 64 * 1024 * MB },
         preset: Preset::Default("64MB"),
         secret: false,

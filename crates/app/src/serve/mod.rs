@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::{Config, Flag, Http};
+use crate::demo;
 use crate::failure::Failure;
 use crate::store::{self, Store};
 use signals::Signals;
@@ -26,6 +27,7 @@ use signals::Signals;
 #[command(after_help = "\
 Examples:
   tidings serve
+  tidings serve --demo
   tidings serve --listen 0.0.0.0:80
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
@@ -36,6 +38,9 @@ pub(crate) struct ServeArgs {
     /// The address and port to answer HTTP on; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
+    /// Put a few people and what was sent to them into the workspace `demo`, where they are not there yet
+    #[arg(long)]
+    demo: bool,
 }
 
 impl ServeArgs {
@@ -47,13 +52,17 @@ impl ServeArgs {
     }
 }
 
-pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
+pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure> {
     let mut signals = Signals::listen().context("signals cannot be listened for")?;
     let metrics = install_metrics()?;
     // The port comes first: a server that was started twice by mistake must not touch the database.
     let listener = bind(config.http.listen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let store = Store::open(config).await?;
+    if args.demo {
+        let added = demo::fill(&store).await?;
+        tracing::info!(items.added = added, "The workspace demo has its data");
+    }
 
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);

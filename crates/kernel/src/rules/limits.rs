@@ -47,6 +47,8 @@ pub enum Invalid {
     TxnTooLarge,
     #[error("a transaction can touch an item only once")]
     TxnSameItem,
+    #[error("an update in a transaction must change something")]
+    TxnEmptyUpdate,
     #[error("{path} is part of the key and cannot be updated")]
     UpdatesKey { path: String },
     #[error("{first} and {second} overlap, and an update can touch a place only once")]

@@ -179,6 +179,10 @@ impl Txn {
         let mut items = HashSet::new();
         for write in &self.writes {
             write.validate()?;
+            // DynamoDB takes such an update alone, and refuses it in company.
+            if matches!(write, Write::Update(update) if update.actions.is_empty()) {
+                return Err(Invalid::TxnEmptyUpdate);
+            }
             if !items.insert((write.table().name, write.key()?)) {
                 return Err(Invalid::TxnSameItem);
             }

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 pub use error::DatabaseError;
 pub use postgres::PostgresOptions;
 pub use sqlite::SqliteOptions;
-pub(crate) use sqlite::{connect, is_ours, lock_exclusive};
+pub(crate) use sqlite::{connect, is_ours, lock_exclusive, lock_shared};
 pub use tls::Tls;
 pub(crate) use tx::Session;
 pub use tx::{Cell, Param, Row, Tx};

@@ -1,7 +1,7 @@
 //! SQLite: one thread that writes, several that read, one that checkpoints.
 //!
-//! The writer runs the waiting units one after the other, each in a savepoint, and commits them as a group with
-//! one fsync. Only then are they answered. A unit that fails takes nothing with it but itself.
+//! The writer runs the waiting units one after the other, each so that it can be undone alone, and commits them
+//! as a group with one fsync. Only then are they answered. A unit that fails takes nothing with it but itself.
 
 mod checkpoint;
 
@@ -21,8 +21,8 @@ use checkpoint::{Checkpointer, Gate};
 
 /// `TIDG`, in the file's header, so that no other program's file is taken for ours.
 const APPLICATION_ID: i64 = 0x5449_4447;
-/// How many units one commit may hold.
-const MAX_GROUP: usize = 1024;
+/// How much work goes into one commit before those who wait for it are answered.
+const MAX_WEIGHT: usize = 256;
 /// How long another process (a backup, an operator's command) may keep the file locked.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,7 +30,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 pub struct SqliteOptions {
     /// How many reads run at once.
     pub readers: usize,
-    /// Memory for pages, per connection that reads and for the one that writes.
+    /// Memory for pages of the connection that writes. Each one that reads has a quarter of it.
     pub page_cache_bytes: usize,
     /// The write-ahead log is copied into the file when it has grown to this.
     pub checkpoint_bytes: usize,
@@ -38,7 +38,7 @@ pub struct SqliteOptions {
 
 impl Default for SqliteOptions {
     fn default() -> Self {
-        Self { readers: 4, page_cache_bytes: 64 << 20, checkpoint_bytes: 64 << 20 }
+        Self { readers: 4, page_cache_bytes: 64 << 20, checkpoint_bytes: 128 << 20 }
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let (readers, reads) = async_channel::bounded(QUEUE);
     let mut reading = Vec::new();
     for number in 0..options.readers.max(1) {
-        let connection = connect(path, options.page_cache_bytes)?;
+        let connection = connect(path, options.page_cache_bytes / 4)?;
         connection.pragma_update(None, "query_only", true)?;
         let reads = reads.clone();
         reading
@@ -161,7 +161,7 @@ pub(crate) fn connect(path: &Path, cache: usize) -> Result<Connection, DatabaseE
 }
 
 fn set_up(connection: &Connection, cache: usize) -> Result<(), DatabaseError> {
-    connection.pragma_update(None, "page_size", 16384)?;
+    connection.pragma_update(None, "page_size", 4096)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -211,12 +211,10 @@ fn read_all(connection: &Connection, reads: &async_channel::Receiver<Box<dyn Uni
 }
 
 fn read_one(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
-    connection.prepare_cached("BEGIN")?.execute([])?;
+    run_cached(connection, "BEGIN")?;
     let ran = run_guarded(unit, &mut Tx::on_sqlite(connection));
-    let ended = connection.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
-    ran?;
-    ended?;
-    Ok(())
+    run_cached(connection, "ROLLBACK")?;
+    ran.map(drop)
 }
 
 /// Units that ran, each with how it went by itself.
@@ -242,43 +240,62 @@ fn write_group(
     units: &async_channel::Receiver<Box<dyn Unit>>,
     group: &mut Group,
 ) -> Result<(), DatabaseError> {
-    let begun =
-        connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut begin| begin.execute([]));
-    if let Err(error) = begun {
+    if let Err(error) = run_cached(connection, "BEGIN IMMEDIATE") {
         group.push((first, Ok(())));
-        return Err(error.into());
+        return Err(error);
     }
+    let mut weight = 0;
     let mut next = Some(first);
     while let Some(mut unit) = next.take() {
-        let outcome = run_in_savepoint(connection, &mut *unit);
+        let outcome = if group.is_empty() {
+            run_first(connection, &mut *unit)
+        } else {
+            run_in_savepoint(connection, &mut *unit)
+        };
+        weight += unit.weight();
         group.push((unit, outcome));
         if connection.is_autocommit() {
             // A full disk makes SQLite roll everything back by itself, the units before this one too.
             let gone = std::io::Error::other("SQLite rolled the whole transaction back");
             return Err(DatabaseError::Unavailable(Arc::new(gone)));
         }
-        if group.len() < MAX_GROUP {
+        if weight < MAX_WEIGHT {
             next = units.try_recv().ok();
         }
     }
-    let committed = connection.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
-    if let Err(error) = committed {
+    if let Err(error) = run_cached(connection, "COMMIT") {
         if !connection.is_autocommit() {
-            connection.execute_batch("ROLLBACK")?;
+            run_cached(connection, "ROLLBACK")?;
         }
-        return Err(error.into());
+        return Err(error);
     }
     Ok(())
 }
 
-fn run_in_savepoint(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
-    connection.prepare_cached("SAVEPOINT unit")?.execute([])?;
+fn run_cached(connection: &Connection, sql: &str) -> Result<(), DatabaseError> {
+    connection.prepare_cached(sql)?.execute([])?;
+    Ok(())
+}
+
+/// The first unit of a group needs no savepoint, which would copy every page before it is changed: if the unit
+/// fails, the transaction holds nothing else and is begun again.
+fn run_first(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
     let verdict = run_guarded(unit, &mut Tx::on_sqlite(connection));
     if !matches!(verdict, Ok(Verdict::Commit)) && !connection.is_autocommit() {
-        connection.prepare_cached("ROLLBACK TO unit")?.execute([])?;
+        run_cached(connection, "ROLLBACK")?;
+        run_cached(connection, "BEGIN IMMEDIATE")?;
+    }
+    verdict.map(drop)
+}
+
+fn run_in_savepoint(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
+    run_cached(connection, "SAVEPOINT unit")?;
+    let verdict = run_guarded(unit, &mut Tx::on_sqlite(connection));
+    if !matches!(verdict, Ok(Verdict::Commit)) && !connection.is_autocommit() {
+        run_cached(connection, "ROLLBACK TO unit")?;
     }
     if !connection.is_autocommit() {
-        connection.prepare_cached("RELEASE unit")?.execute([])?;
+        run_cached(connection, "RELEASE unit")?;
     }
     verdict.map(drop)
 }

@@ -10,6 +10,11 @@ use super::{DatabaseError, Tx};
 pub(crate) trait Unit: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
 
+    /// How much work it is, in simple units: heavy ones share their commit with fewer others.
+    fn weight(&self) -> usize {
+        1
+    }
+
     /// `Ok` once the last verdict is carried out durably.
     fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>);
 }

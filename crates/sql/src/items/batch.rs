@@ -82,52 +82,74 @@ pub(super) fn run(
 ) -> Result<Vec<Outcome>, DatabaseError> {
     let mut state = State::load(tx, transactions)?;
     let mut changes = Vec::new();
-    let outcomes: Vec<_> =
-        transactions.iter().map(|transaction| state.apply(transaction, &mut changes)).collect();
+    let mut places = std::mem::take(&mut state.places).into_iter();
+    let outcomes: Vec<_> = transactions
+        .iter()
+        .map(|transaction| {
+            let places: Vec<usize> = places.by_ref().take(transaction.writes.len()).collect();
+            state.apply(transaction, &places, &mut changes)
+        })
+        .collect();
     state.store(tx)?;
     changes::record(tx, &changes, now)?;
     Ok(outcomes)
 }
 
+/// The rows that a batch is about, as they are while it is decided.
 struct State<'a> {
-    slots: HashMap<&'a RowKey, Slot>,
+    slots: Vec<Slot<'a>>,
+    /// For every write of every transaction, one after the other, its slot.
+    places: Vec<usize>,
 }
 
-struct Slot {
+struct Slot<'a> {
+    key: &'a RowKey,
     current: Option<Stored>,
     changed: bool,
 }
 
 impl<'a> State<'a> {
     fn load(tx: &mut Tx<'_>, transactions: &[&'a Transaction]) -> Result<Self, DatabaseError> {
-        let mut slots = HashMap::new();
+        let mut slots: Vec<Slot<'a>> = Vec::new();
+        let mut known: HashMap<&RowKey, usize> = HashMap::new();
+        let mut places = Vec::new();
         for (key, _) in transactions.iter().flat_map(|transaction| &transaction.writes) {
-            slots.entry(key).or_insert(Slot { current: None, changed: false });
+            places.push(*known.entry(key).or_insert_with(|| {
+                slots.push(Slot { key, current: None, changed: false });
+                slots.len() - 1
+            }));
         }
-        for (table, keys) in by_table(slots.keys().copied()) {
-            let found = rows::load(tx, table, &keys)?;
-            for (key, json) in keys.into_iter().zip(found) {
+        let mut order: Vec<&mut Slot<'a>> = slots.iter_mut().collect();
+        for (table, slots) in by_table(&mut order) {
+            let keys: Vec<_> = slots.iter().map(|slot| slot.key).collect();
+            for (slot, json) in slots.iter_mut().zip(rows::load(tx, table, &keys)?) {
                 let Some(json) = json else { continue };
-                let item = rows::from_json(&json).map_err(corrupt)?;
-                let stored = Stored { item: Arc::new(item), json: Some(json.into()) };
-                slots.insert(key, Slot { current: Some(stored), changed: false });
+                let item = Arc::new(rows::from_json(&json).map_err(corrupt)?);
+                slot.current = Some(Stored { item, json: Some(json.into()) });
             }
         }
-        Ok(Self { slots })
+        Ok(Self { slots, places })
     }
 
-    fn apply(&mut self, transaction: &'a Transaction, changes: &mut Vec<NewChange>) -> Outcome {
-        let decided: Vec<_> = transaction.writes.iter().map(|write| self.decide(write)).collect();
+    fn apply(
+        &mut self,
+        transaction: &Transaction,
+        places: &[usize],
+        changes: &mut Vec<NewChange>,
+    ) -> Outcome {
+        let writes = || transaction.writes.iter().map(|(_, write)| write).zip(places);
+        let decided: Vec<_> =
+            writes().map(|(write, place)| decide(write, &self.slots[*place])).collect();
         if decided.iter().any(Result::is_err) {
             let reasons = decided.into_iter().map(|one| one.err().unwrap_or(Cancellation::None));
             return Err(StoreError::Cancelled(reasons.collect()));
         }
         let mut answer = None;
-        for ((key, prepared), new) in transaction.writes.iter().zip(decided.into_iter().flatten()) {
+        for ((prepared, place), new) in writes().zip(decided.into_iter().flatten()) {
             if matches!(prepared.write, Write::Check(_)) {
                 continue;
             }
-            let slot = self.slots.get_mut(key).expect("every key was given a slot");
+            let slot = &mut self.slots[*place];
             let old = std::mem::replace(&mut slot.current, new.clone());
             slot.changed = true;
             answer = match transaction.answer {
@@ -135,64 +157,56 @@ impl<'a> State<'a> {
                 Answer::Old => old.as_ref().map(|stored| Item::clone(&stored.item)),
                 Answer::New => new.as_ref().map(|stored| Item::clone(&stored.item)),
             };
-            if key.table.stream {
-                changes.extend(change(key, old, new));
+            if slot.key.table.stream {
+                changes.extend(change(slot.key, old, new));
             }
         }
         Ok(answer)
     }
 
-    /// What stands under the key afterwards, or why it cannot be.
-    fn decide(&self, (key, prepared): &(RowKey, Prepared)) -> Result<Option<Stored>, Cancellation> {
-        let slot = self.slots.get(key).expect("every key was given a slot");
-        let current = slot.current.as_ref().map(|stored| &*stored.item);
-        if !prepared.write.expectation().holds(current) {
-            return Err(Cancellation::ConditionFailed { current: current.cloned() });
-        }
-        if prepared.put.is_some() {
-            return Ok(prepared.put.clone());
-        }
-        let new = prepared.write.apply(current).map_err(Cancellation::Invalid)?;
-        Ok(new.map(|item| Stored { item: Arc::new(item), json: None }))
-    }
-
-    fn store(self, tx: &mut Tx<'_>) -> Result<(), DatabaseError> {
-        let mut slots = self.slots;
-        slots.retain(|_, slot| slot.changed);
-        let (kept, removed): (HashMap<_, _>, HashMap<_, _>) =
-            slots.into_iter().partition(|(_, slot)| slot.current.is_some());
-        for (table, keys) in by_table(removed.into_keys()) {
-            rows::remove(tx, table, &keys)?;
-        }
-        for (table, keys) in by_table(kept.keys().copied()) {
-            let bodies = keys.into_iter().filter_map(|key| {
-                let stored = kept.get(key)?.current.as_ref()?;
-                let json = match &stored.json {
-                    Some(json) => json.to_string(),
-                    None => rows::to_json(&stored.item),
-                };
-                Some((key, RowBody::new(table, &stored.item, json)))
+    fn store(mut self, tx: &mut Tx<'_>) -> Result<(), DatabaseError> {
+        let mut changed: Vec<_> = self.slots.iter_mut().filter(|slot| slot.changed).collect();
+        for (table, slots) in by_table(&mut changed) {
+            let gone = slots.iter().filter(|slot| slot.current.is_none());
+            let gone: Vec<_> = gone.map(|slot| slot.key).collect();
+            if !gone.is_empty() {
+                rows::remove(tx, table, &gone)?;
+            }
+            let kept = slots.iter_mut().filter_map(|slot| {
+                let stored = slot.current.as_mut()?;
+                let json = stored.json.take().unwrap_or_else(|| rows::to_json(&stored.item).into());
+                Some((slot.key, RowBody::new(table, &stored.item, json)))
             });
-            rows::store(tx, table, &bodies.collect::<Vec<_>>())?;
+            let kept: Vec<_> = kept.collect();
+            if !kept.is_empty() {
+                rows::store(tx, table, &kept)?;
+            }
         }
         Ok(())
     }
 }
 
-/// The keys of each table, sorted: every node then locks rows in the same order.
-fn by_table<'a>(keys: impl Iterator<Item = &'a RowKey>) -> Vec<(&'static Table, Vec<&'a RowKey>)> {
-    let mut tables: Vec<(&'static Table, Vec<&RowKey>)> = Vec::new();
-    for key in keys {
-        match tables.iter_mut().find(|(table, _)| *table == key.table) {
-            Some((_, keys)) => keys.push(key),
-            None => tables.push((key.table, vec![key])),
-        }
+/// What stands under the key afterwards, or why it cannot be.
+fn decide(prepared: &Prepared, slot: &Slot<'_>) -> Result<Option<Stored>, Cancellation> {
+    let current = slot.current.as_ref().map(|stored| &*stored.item);
+    if !prepared.write.expectation().holds(current) {
+        return Err(Cancellation::ConditionFailed { current: current.cloned() });
     }
-    tables.sort_by_key(|(table, _)| table.name);
-    for (_, keys) in &mut tables {
-        keys.sort_by(|a, b| (&a.workspace, &a.pk, &a.sk).cmp(&(&b.workspace, &b.pk, &b.sk)));
+    if prepared.put.is_some() {
+        return Ok(prepared.put.clone());
     }
-    tables
+    let new = prepared.write.apply(current).map_err(Cancellation::Invalid)?;
+    Ok(new.map(|item| Stored { item: Arc::new(item), json: None }))
+}
+
+/// Splits rows by their tables, each part in the order of its keys: every node then locks rows in the same
+/// order, and neighbours in the tree are written together.
+fn by_table<'s, 'v, 'a>(
+    slots: &'s mut [&'v mut Slot<'a>],
+) -> impl Iterator<Item = (&'static Table, &'s mut [&'v mut Slot<'a>])> {
+    slots.sort_by(|a, b| a.key.cmp(b.key));
+    let parts = slots.chunk_by_mut(|a, b| a.key.table == b.key.table);
+    parts.map(|part| (part[0].key.table, part))
 }
 
 fn change(key: &RowKey, old: Option<Stored>, new: Option<Stored>) -> Option<NewChange> {

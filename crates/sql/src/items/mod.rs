@@ -199,6 +199,9 @@ fn store_error(error: DatabaseError) -> StoreError {
         DatabaseError::Conflict => StoreError::Conflict,
         DatabaseError::Uncertain(_) => StoreError::Uncertain(Box::new(error)),
         DatabaseError::Column { .. } | DatabaseError::NoRow => StoreError::Corrupt(Box::new(error)),
+        DatabaseError::Statement(_) | DatabaseError::Constraint(_) | DatabaseError::Panicked => {
+            StoreError::Failed(Box::new(error))
+        }
         other => StoreError::Unavailable(Box::new(other)),
     }
 }

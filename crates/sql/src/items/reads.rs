@@ -262,6 +262,7 @@ impl<'q> Place<'q> {
         Ok(())
     }
 
+    /// What is left to read, in no order yet.
     fn matching(&self) -> Select {
         let (partition, sort) = &self.columns;
         let mut select = Select::new(self.query.table);
@@ -289,6 +290,19 @@ impl<'q> Place<'q> {
                 }
             }
         }
+        if let Some(after) = &self.after {
+            let operator = match self.query.direction {
+                Direction::Forward => ">",
+                Direction::Backward => "<",
+            };
+            let condition = if self.on_index {
+                let [order, pk, sk] = after.clone().map(|value| select.bind(value));
+                format!("({sort}, pk, sk) {operator} ({order}, {pk}, {sk})")
+            } else {
+                format!("sk {operator} {}", select.bind(after[2].clone()))
+            };
+            select.wheres.push(condition);
+        }
         select
     }
 
@@ -301,19 +315,10 @@ impl<'q> Place<'q> {
     fn select(&self, chunk: usize) -> Select {
         let sort = &self.columns.1;
         let mut select = self.matching();
-        let (operator, direction) = match self.query.direction {
-            Direction::Forward => (">", "ASC"),
-            Direction::Backward => ("<", "DESC"),
+        let direction = match self.query.direction {
+            Direction::Forward => "ASC",
+            Direction::Backward => "DESC",
         };
-        if let Some(after) = &self.after {
-            let condition = if self.on_index {
-                let [order, pk, sk] = after.clone().map(|value| select.bind(value));
-                format!("({sort}, pk, sk) {operator} ({order}, {pk}, {sk})")
-            } else {
-                format!("sk {operator} {}", select.bind(after[2].clone()))
-            };
-            select.wheres.push(condition);
-        }
         select.columns = format!("item, pk, sk, {sort}");
         select.tail = if self.on_index {
             format!("ORDER BY {sort} {direction}, pk {direction}, sk {direction} LIMIT {chunk}")

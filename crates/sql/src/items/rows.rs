@@ -4,6 +4,8 @@
 //! as arrays in one statement, because each statement costs it a round trip.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidings_kernel::{Item, Key, StoreError, Table};
@@ -20,6 +22,21 @@ pub(super) struct RowKey {
     pub(super) workspace: String,
     pub(super) pk: String,
     pub(super) sk: String,
+}
+
+impl Ord for RowKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.table.name.cmp(other.table.name))
+            .then_with(|| self.workspace.cmp(&other.workspace))
+            .then_with(|| self.pk.cmp(&other.pk))
+            .then_with(|| self.sk.cmp(&other.sk))
+    }
+}
+
+impl PartialOrd for RowKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 impl RowKey {
@@ -47,14 +64,14 @@ pub(super) fn stored_partition(partition: &str) -> Cow<'_, str> {
 
 /// What stands in a row beside its key.
 pub(super) struct RowBody {
-    pub(super) json: String,
+    json: Arc<str>,
     expires_at: Option<i64>,
     /// Partition and sort column for each index of the table.
     indexes: Vec<Option<(String, String)>>,
 }
 
 impl RowBody {
-    pub(super) fn new(table: &Table, item: &Item, json: String) -> Self {
+    pub(super) fn new(table: &Table, item: &Item, json: Arc<str>) -> Self {
         let indexes = table.indexes.iter().map(|index| {
             let (pk, sk) = index.key_of(item)?;
             Some((stored_partition(pk).into_owned(), sk.to_owned()))
@@ -189,7 +206,7 @@ fn store_all_at_once(
     let keys: Vec<_> = rows.iter().map(|(key, _)| *key).collect();
     let [workspaces, pks, sks] = key_columns(&keys);
     let expiries: Vec<_> = rows.iter().map(|(_, body)| body.expires_at).collect();
-    let jsons: Vec<_> = rows.iter().map(|(_, body)| Some(body.json.as_str())).collect();
+    let jsons: Vec<_> = rows.iter().map(|(_, body)| Some(&*body.json)).collect();
     let mut index_columns: Vec<Vec<Option<&str>>> = Vec::new();
     for number in 0..table.indexes.len() {
         index_columns

@@ -25,7 +25,8 @@ pub(super) struct Writer {
 
 struct Pending {
     transaction: Transaction,
-    reply: oneshot::Sender<Outcome>,
+    /// The transaction goes back with the outcome: its memory is freed by the caller, not by the one writer.
+    reply: oneshot::Sender<(Outcome, Transaction)>,
 }
 
 impl Writer {
@@ -49,7 +50,7 @@ impl Writer {
         let (reply, outcome) = oneshot::channel();
         let closed = || StoreError::Unavailable(Box::new(DatabaseError::Closed));
         self.queue.send(Pending { transaction, reply }).await.map_err(|_| closed())?;
-        outcome.await.unwrap_or_else(|_| Err(closed()))
+        outcome.await.map_or_else(|_| Err(closed()), |(outcome, _)| outcome)
     }
 }
 
@@ -93,6 +94,10 @@ impl Unit for Batch {
         verdict
     }
 
+    fn weight(&self) -> usize {
+        self.pending.len()
+    }
+
     fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>) {
         let Self { pending, outcomes, permit, .. } = *self;
         // The next batch may form while these are told. The thread may have ended; then it needs no permit.
@@ -101,12 +106,13 @@ impl Unit for Batch {
         match ran {
             Ok(outcomes) => {
                 for (one, outcome) in pending.into_iter().zip(outcomes) {
-                    drop(one.reply.send(outcome));
+                    drop(one.reply.send((outcome, one.transaction)));
                 }
             }
             Err(error) => {
                 for one in pending {
-                    drop(one.reply.send(Err(store_error(error.clone()))));
+                    let outcome = Err(store_error(error.clone()));
+                    drop(one.reply.send((outcome, one.transaction)));
                 }
             }
         }

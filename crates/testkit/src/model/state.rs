@@ -95,7 +95,7 @@ impl State {
         expired.len()
     }
 
-    /// Everything that a query finds, page or not, in its order.
+    /// Everything that a query finds after its cursor, page or not, in its order.
     pub(super) fn matching<'a>(
         &'a self,
         query: &'a Query,
@@ -115,12 +115,6 @@ impl State {
         if query.direction == Direction::Backward {
             found.reverse();
         }
-        Ok(found)
-    }
-
-    pub(super) fn query(&self, query: &Query, now: Timestamp) -> Result<Page, Invalid> {
-        let index = query.on_index()?;
-        let mut found = self.matching(query, now)?;
         if let Some(cursor) = &query.cursor {
             let (key, in_index) = cursor.position(query.table, index)?;
             let sort = match in_index {
@@ -133,6 +127,12 @@ impl State {
                 Direction::Backward => *place < last,
             });
         }
+        Ok(found)
+    }
+
+    pub(super) fn query(&self, query: &Query, now: Timestamp) -> Result<Page, Invalid> {
+        let index = query.on_index()?;
+        let found = self.matching(query, now)?;
         let found: Vec<&Item> = found.into_iter().map(|(_, item)| item).collect();
         page(query.table, index, &found, query.limit)
     }

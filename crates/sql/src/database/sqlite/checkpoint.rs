@@ -13,9 +13,9 @@ use rusqlite::Connection;
 use super::{SqliteOptions, spawn};
 use crate::database::DatabaseError;
 
-const PAGE_BYTES: usize = 16384;
+const PAGE_BYTES: usize = 4096;
 /// Below this many pages left, holding the writer is cheaper than another round beside it.
-const SMALL_REST: i64 = 256;
+const SMALL_REST: i64 = 1024;
 const MAX_ROUNDS: usize = 4;
 
 /// What the writer holds while it writes, and the checkpointer while it copies the last bit. A plain lock would

@@ -94,7 +94,7 @@ async fn additions_are_all_counted(ground: Ground) {
 async fn additions_in_transactions_are_all_counted(ground: Ground) {
     race(&ground, |store, task| async move {
         for round in 0..3 {
-            // Two tasks in two take the counters in opposite order.
+            // Every other task takes the counters in the opposite order.
             let (first, second) = if task % 2 == 0 { (0, 1) } else { (1, 0) };
             let txn = Txn::new().update(add(first, 1)).update(add(second, 1)).put(
                 &MAIN,
@@ -211,19 +211,15 @@ async fn transfers_keep_the_sum(ground: Ground) {
     for account in 0..4 {
         ground.update(add(account, 10)).await;
     }
-    let refused = race(&ground, |store, task| async move {
+    race(&ground, |store, task| async move {
         let (from, to) = (task % 4, (task / 4 + 1 + task) % 4);
         if from == to {
-            return 0;
+            return;
         }
         let enough = Expect::That(Condition::Ge("count".into(), 3.into()));
         let txn = Txn::new().update(add(from, -3).expect(enough)).update(add(to, 3));
-        match transact(&*store, txn).await {
-            Ok(()) => 0,
-            Err(error) => {
-                assert!(error.is_condition_failed(), "{error:?}");
-                1
-            }
+        if let Err(error) = transact(&*store, txn).await {
+            assert!(error.is_condition_failed(), "{error:?}");
         }
     })
     .await;
@@ -234,5 +230,4 @@ async fn transfers_keep_the_sum(ground: Ground) {
         sum += count;
     }
     assert_eq!(sum, 40);
-    assert!(refused.len() == TASKS);
 }

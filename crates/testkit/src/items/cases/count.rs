@@ -9,6 +9,7 @@ pub(super) const CASES: &[Case] = &cases![
     a_partition,
     a_range,
     the_limit_does_not_matter,
+    only_what_comes_after_the_cursor,
     with_a_filter,
     more_than_a_megabyte,
     on_an_index,
@@ -41,6 +42,16 @@ async fn a_range(ground: Ground) {
 async fn the_limit_does_not_matter(ground: Ground) {
     numbers(&ground, 12).await;
     counts(&ground, Query::new(&MAIN, "p").limit(1), 12).await;
+}
+
+async fn only_what_comes_after_the_cursor(ground: Ground) {
+    numbers(&ground, 12).await;
+    for query in [Query::new(&MAIN, "p"), Query::new(&MAIN, "p").backward()] {
+        let page = ground.store.query(query.clone().limit(5)).await.unwrap();
+        counts(&ground, query.clone().after(page.cursor.clone()), 7).await;
+        let rare = query.after(page.cursor).filter(Condition::eq("number", 6));
+        counts(&ground, rare, 1).await;
+    }
 }
 
 async fn with_a_filter(ground: Ground) {

@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &cases![
     a_filter_on_the_key_is_refused,
 ];
 
-/// So many items, of which every tenth has `even = true`.
+/// So many items, of which every tenth says so.
 async fn numbers(ground: &Ground, count: usize) {
     for number in 0..count {
         let item = row("p", &format!("{number:03}")).with("tenth", number % 10 == 0);

@@ -15,6 +15,7 @@ pub(super) const CASES: &[Case] = &cases![
     more_than_a_hundred_writes_are_refused,
     no_writes_are_refused,
     an_item_twice_is_refused,
+    an_update_of_nothing_is_refused,
     one_key_in_two_tables_is_two_items,
     four_megabytes_and_no_more,
     reasons_stand_at_the_places_of_their_writes,
@@ -80,6 +81,11 @@ async fn more_than_a_hundred_writes_are_refused(ground: Ground) {
 
 async fn no_writes_are_refused(ground: Ground) {
     assert_refused!(ground.store.transact(Txn::new()).await, Invalid::TxnCount);
+}
+
+async fn an_update_of_nothing_is_refused(ground: Ground) {
+    let txn = Txn::new().update(Update::new(&MAIN, Key::new("a", "b")));
+    assert_refused!(ground.store.transact(txn).await, Invalid::TxnEmptyUpdate);
 }
 
 async fn an_item_twice_is_refused(ground: Ground) {
