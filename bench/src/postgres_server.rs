@@ -16,7 +16,8 @@ impl PostgresServer {
     /// `None` if PostgreSQL is not installed.
     pub(crate) fn start() -> anyhow::Result<Option<Self>> {
         let Some(programs) = find_programs() else { return Ok(None) };
-        let folder = tempfile::tempdir()?;
+        // Not in /tmp, which may be memory; but where its user can enter.
+        let folder = tempfile::tempdir_in("/var/tmp")?;
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let server = Self { folder, programs, port };
         if is_root() {

@@ -86,7 +86,7 @@ pub(crate) fn restore(args: &RestoreArgs, config: &Config) -> Result<(), Failure
             RestoreError::InUse(_) => "stop `tidings serve` and other commands first",
             RestoreError::NotABackup(_) => "`tidings backup` makes one",
             RestoreError::Damaged(_) => "nothing was changed; take an older one",
-            RestoreError::File { .. } | RestoreError::Database(_) => {
+            RestoreError::File { .. } | RestoreError::Copy(_) | RestoreError::Database(_) => {
                 "is there room, and may this user write there?"
             }
         };

@@ -31,7 +31,14 @@ impl Store {
         &self,
         workspace: &Workspace,
     ) -> Result<Arc<dyn ItemStore>, Failure> {
-        Ok(self.engine.open(workspace).await?)
+        let opened = self.engine.open(workspace).await;
+        opened.map_err(|error| match self.database {
+            Some(_) => Failure::from(error),
+            None => Failure::from(error).hint(
+                "AWS_REGION, AWS_PROFILE and aws.endpoint_url say which server is meant, and its \
+                 user needs the right to make and use tables",
+            ),
+        })
     }
 
     /// Finishes what was begun. What comes later is refused.
@@ -98,15 +105,16 @@ async fn open_postgres(postgres: &Postgres) -> Result<Database, Failure> {
 /// Whether every host of the URL is this machine. What is not understood is not local.
 fn is_local(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
-    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // Parameters can name more hosts.
-    if query.split('&').any(|parameter| parameter.starts_with("host")) {
-        return false;
-    }
+    // A password may hold an unescaped '?', so it goes first.
     let authority = match rest.rsplit_once('@') {
         Some((_, after)) => after,
         None => rest,
     };
+    let (authority, query) = authority.split_once('?').unwrap_or((authority, ""));
+    // Parameters can name more hosts.
+    if query.split('&').any(|parameter| parameter.starts_with("host")) {
+        return false;
+    }
     let hosts = authority.split('/').next().unwrap_or_default();
     hosts.split(',').all(|host| {
         let name = match host.strip_prefix('[') {
@@ -156,6 +164,7 @@ mod tests {
             "postgres://db.example.org/t",
             "postgres://10.0.0.1/t",
             "postgres://localhost.example.org/t",
+            "postgres://localhost:p?w@db.example.org/t",
             "postgres://localhost,db/t",
             "postgres://localhost@db/t",
             "postgres://localhost/t?hostaddr=10.0.0.1",

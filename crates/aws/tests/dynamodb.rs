@@ -185,7 +185,7 @@ async fn conditions_that_are_decided_already_work_on_present_and_absent_items() 
     store.update(idle()).await.unwrap();
     assert_eq!(store.get(&tables::MAIN, &key("bare")).await.unwrap(), Some(item("bare")));
     let refused = store.transact(Txn::new().update(idle())).await;
-    assert!(matches!(refused, Err(StoreError::Invalid(Invalid::Refused(_)))));
+    assert!(matches!(refused, Err(StoreError::Invalid(Invalid::TxnEmptyUpdate))));
 }
 
 #[tokio::test]

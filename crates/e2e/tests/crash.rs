@@ -1,13 +1,13 @@
 //! `kill -9` at any moment: what was acknowledged is there whole, and nothing is there by halves.
 #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use tidings_kernel::{ItemEngine, ItemStore, Key, Scan, SystemClock, tables};
+use tidings_kernel::{ItemEngine, ItemStore, Key, Query, Scan, SystemClock, Table, tables};
 use tidings_sql::{Database, SqlItems, SqliteOptions};
 
 const KILLS: usize = 50;
@@ -17,22 +17,24 @@ async fn acknowledged_units_survive_kill_9_whole() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tidings.db");
     let mut acknowledged = BTreeSet::new();
-    let mut first = 0;
+    let (mut first, mut streamed) = (0, 0);
     for kill in 0..KILLS {
-        let answered = write_until_killed(&file, first);
-        assert!(!answered.is_empty(), "round {kill}: nothing was acknowledged before the kill");
+        // Every tenth dies at once, while it opens the file.
+        let wanted = if kill % 10 == 0 { 0 } else { fastrand::usize(1..400) };
+        let answered = write_until_killed(&file, first, wanted);
+        assert!(answered.len() >= wanted, "round {kill}: it ended by itself");
         acknowledged.extend(answered);
 
-        let found = units_in(&file).await;
+        let found = units_in(&file, &mut streamed).await;
 
         let missing: Vec<_> = acknowledged.difference(&found).collect();
         assert!(missing.is_empty(), "round {kill}: acknowledged and gone: {missing:?}");
-        first = found.last().expect("some were acknowledged") + 1;
+        first = found.last().map_or(0, |last| last + 1);
     }
 }
 
-/// Runs the writer and kills it after a random number of answers, mostly in the middle of the next ones.
-fn write_until_killed(file: &Path, first: u64) -> Vec<u64> {
+/// Runs the writer and kills it after so many answers, mostly in the middle of the next ones.
+fn write_until_killed(file: &Path, first: u64, wanted: usize) -> Vec<u64> {
     let mut writer = Command::new(env!("CARGO_BIN_EXE_crash-writer"))
         .arg(file)
         .arg(first.to_string())
@@ -41,7 +43,6 @@ fn write_until_killed(file: &Path, first: u64) -> Vec<u64> {
         .spawn()
         .unwrap();
     let mut output = BufReader::new(writer.stdout.take().unwrap()).lines();
-    let wanted = fastrand::usize(1..400);
     let mut answered: Vec<u64> = Vec::new();
     for line in output.by_ref().take(wanted) {
         answered.push(line.unwrap().parse().unwrap());
@@ -53,36 +54,49 @@ fn write_until_killed(file: &Path, first: u64) -> Vec<u64> {
     answered
 }
 
-/// The units in the file; each must be whole, and the counter must know how many there are.
-async fn units_in(file: &Path) -> BTreeSet<u64> {
+/// The units in the file; each must be whole, and counter, index and stream must know as many as there are.
+async fn units_in(file: &Path, streamed: &mut usize) -> BTreeSet<u64> {
     let database = Database::sqlite(file, SqliteOptions::default()).await.unwrap();
     let items = SqlItems::new(database.clone(), Arc::new(SystemClock));
     let store = items.open(&"crash".parse().unwrap()).await.unwrap();
-    let halves = halves(&*store).await;
+    let units = units_of(&*store, &tables::EVENTS).await;
+    assert_eq!(units, units_of(&*store, &tables::INBOX).await, "a unit is there by halves");
     let counter = store.get(&tables::MAIN, &Key::new("STATS#crash", "COUNTERS")).await.unwrap();
     let counted = counter.and_then(|item| item.integer("units")).unwrap_or(0);
+    assert_eq!(counted, units.len() as i64, "the counter and the items disagree");
+    let index = Query::new(&tables::EVENTS, "crash").index("TemplateIndex");
+    assert_eq!(
+        store.count(index).await.unwrap(),
+        units.len() as u64,
+        "the index and the items disagree"
+    );
+    *streamed += read_stream(&*store).await;
+    assert_eq!(*streamed, units.len(), "the stream and the items disagree");
     database.close().await;
-    for (unit, halves) in &halves {
-        assert_eq!(*halves, 2, "unit {unit} is there by halves");
-    }
-    assert_eq!(counted, halves.len() as i64, "the counter and the items disagree");
-    halves.into_keys().collect()
+    units
 }
 
-async fn halves(store: &dyn ItemStore) -> BTreeMap<u64, usize> {
-    let mut halves = BTreeMap::new();
+/// How many changes are new, acknowledged.
+async fn read_stream(store: &dyn ItemStore) -> usize {
+    let mut read = 0;
+    loop {
+        let batch = store.changes(&tables::INBOX, "reader", 100).await.unwrap();
+        let Some(position) = batch.position else { return read };
+        read += batch.changes.len();
+        store.acknowledge(&tables::INBOX, "reader", &position).await.unwrap();
+    }
+}
+
+async fn units_of(store: &dyn ItemStore, table: &'static Table) -> BTreeSet<u64> {
+    let mut units = BTreeSet::new();
     let mut cursor = None;
     loop {
-        let page = store.scan(Scan::new(&tables::MAIN).limit(1000).after(cursor)).await.unwrap();
-        for item in &page.items {
-            let unit = item.text("PK").and_then(|key| key.strip_prefix("UNIT#"));
-            if let Some(unit) = unit {
-                *halves.entry(unit.parse().unwrap()).or_insert(0) += 1;
-            }
-        }
+        let page = store.scan(Scan::new(table).limit(1000).after(cursor)).await.unwrap();
+        let keys = page.items.iter().filter_map(|item| item.text("PK")?.strip_prefix("UNIT#"));
+        units.extend(keys.map(|unit| unit.parse::<u64>().unwrap()));
         cursor = page.cursor;
         if cursor.is_none() {
-            return halves;
+            return units;
         }
     }
 }

@@ -14,8 +14,8 @@ use crate::problem::{Problem, chain};
 /// Less than the second or so that load balancers wait for a probe.
 const PING_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Whether the process is on its way out. `/readyz` says so before the listener closes, so that a load
-/// balancer sends its requests elsewhere.
+/// Whether the process is on its way out. `/readyz` says so on connections that are open already; new ones are
+/// not accepted any more.
 #[derive(Debug, Clone, Default)]
 pub struct Draining(Arc<AtomicBool>);
 

@@ -35,14 +35,6 @@ impl Problem {
         Self::new(status, code(status), detail)
     }
 
-    pub fn bad_request(detail: impl ToString) -> Self {
-        Self::from_status(StatusCode::BAD_REQUEST, detail)
-    }
-
-    pub fn not_found(detail: impl ToString) -> Self {
-        Self::from_status(StatusCode::NOT_FOUND, detail)
-    }
-
     pub fn conflict(detail: impl ToString) -> Self {
         Self::from_status(StatusCode::CONFLICT, detail)
     }

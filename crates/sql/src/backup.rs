@@ -41,6 +41,8 @@ pub enum RestoreError {
     File { path: PathBuf, source: std::io::Error },
     #[error("the backup could not be read")]
     Database(#[from] DatabaseError),
+    #[error("the backup could not be copied")]
+    Copy(#[from] BackupError),
 }
 
 /// Writes the database file `from`, as it is now, into a new file, whoever else is using it. The copy is there
@@ -69,15 +71,27 @@ fn copy_out(
         return Err(DatabaseError::Foreign.into());
     }
     let partial = beside(to, ".partial");
-    let failed = |source| BackupError::File { path: partial.clone(), source };
-    remove_database(&partial).map_err(failed)?;
-    create_private(&partial).map_err(failed)?;
+    copy_pages(&source, &partial, &mut progress)?;
+    drop(source);
+    drop(lock);
+    publish(&partial, to).map_err(|source| BackupError::File { path: to.to_owned(), source })
+}
+
+/// Writes what `source` sees now, its log included, into a private file, and checks it.
+fn copy_pages(
+    source: &Connection,
+    to: &Path,
+    progress: &mut impl FnMut(BackupProgress),
+) -> Result<(), BackupError> {
+    let failed = |source| BackupError::File { path: to.to_owned(), source };
+    remove_database(to).map_err(failed)?;
+    create_private(to).map_err(failed)?;
     // An open read transaction pins one snapshot: without it every write meanwhile would start the copy over.
     source
         .execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")
         .map_err(DatabaseError::from)?;
-    let mut target = Connection::open(&partial).map_err(DatabaseError::from)?;
-    let copy = Backup::new(&source, &mut target).map_err(DatabaseError::from)?;
+    let mut target = Connection::open(to).map_err(DatabaseError::from)?;
+    let copy = Backup::new(source, &mut target).map_err(DatabaseError::from)?;
     loop {
         let step = copy.step(PAGES_AT_ONCE).map_err(DatabaseError::from)?;
         let told = copy.progress();
@@ -90,23 +104,17 @@ fn copy_out(
         }
     }
     drop(copy);
-    drop(source);
-    drop(lock);
     // One file and nothing beside it: a copy that is carried away must not need its log.
     let mode: String = target
         .pragma_update_and_check(None, "journal_mode", "delete", |row| row.get(0))
         .map_err(DatabaseError::from)?;
-    tracing::debug!(mode, "Backup copied");
-    if !is_sound(&target)? {
-        return Err(BackupError::Damaged(to.to_owned()));
-    }
-    drop(target);
-    publish(&partial, to).map_err(|source| BackupError::File { path: to.to_owned(), source })
+    tracing::debug!(mode, "Database copied");
+    if is_sound(&target)? { Ok(()) } else { Err(BackupError::Damaged(to.to_owned())) }
 }
 
 /// Puts a backup in the place of a database that no process has open.
 pub fn restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
-    check_backup(from)?;
+    let source = open_backup(from)?;
     let lock = database::lock_exclusive(to).map_err(|error| match error {
         DatabaseError::Locked => RestoreError::InUse(to.to_owned()),
         other => RestoreError::Database(other),
@@ -116,9 +124,8 @@ pub fn restore(from: &Path, to: &Path) -> Result<(), RestoreError> {
         let path = path.to_owned();
         move |source| RestoreError::File { path, source }
     };
-    remove_database(&partial).map_err(failed(&partial))?;
-    create_private(&partial).map_err(failed(&partial))?;
-    fs::copy(from, &partial).map_err(failed(&partial))?;
+    copy_pages(&source, &partial, &mut |_| {})?;
+    drop(source);
     // The old log must go before the new file comes: SQLite would replay it into the wrong database. What it
     // holds is folded into the old file first, which stays whole if we die before the next line but one.
     fold_log(to);
@@ -143,7 +150,7 @@ fn fold_log(path: &Path) {
     }
 }
 
-fn check_backup(path: &Path) -> Result<(), RestoreError> {
+fn open_backup(path: &Path) -> Result<Connection, RestoreError> {
     if !path.is_file() {
         return Err(RestoreError::NotABackup(path.to_owned()));
     }
@@ -157,7 +164,7 @@ fn check_backup(path: &Path) -> Result<(), RestoreError> {
         Err(_) => return Err(RestoreError::Damaged(path.to_owned())),
     }
     match is_sound(&connection) {
-        Ok(true) => Ok(()),
+        Ok(true) => Ok(connection),
         Ok(false) | Err(_) => Err(RestoreError::Damaged(path.to_owned())),
     }
 }

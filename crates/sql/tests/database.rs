@@ -44,6 +44,8 @@ each_engine!(
     a_failing_unit_does_not_spoil_its_group,
     a_panicking_unit_does_not_spoil_its_group,
     a_constraint_is_told_apart,
+    parameters_go_by_their_numbers,
+    a_unit_that_passes_over_a_failed_statement_is_undone,
     a_read_sees_one_snapshot_and_cannot_write,
     racing_increments_are_all_counted,
     more_callers_than_the_queue_holds_all_get_an_answer,
@@ -113,6 +115,31 @@ async fn a_constraint_is_told_apart(engine: Engine) {
     database.write(|tx| insert(tx, "a", 1)).await.unwrap();
     let refused: Result<(), DatabaseError> = database.write(|tx| insert(tx, "a", 2)).await;
     assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{refused:?}");
+}
+
+async fn parameters_go_by_their_numbers(engine: Engine) {
+    let sql = "SELECT CAST($2 AS TEXT), CAST($1 AS TEXT), '$1', CAST($2 AS TEXT)";
+    let read = engine.database().read(move |tx| {
+        let rows = tx.query(sql, &[Param::Text("first"), Param::Text("second")])?;
+        (0..4).map(|column| rows[0].text(column).map(str::to_owned)).collect()
+    });
+    let row: Result<Vec<String>, DatabaseError> = read.await;
+    assert_eq!(row.unwrap(), ["second", "first", "$1", "second"]);
+}
+
+/// PostgreSQL answers the commit of a broken transaction with success, and keeps nothing of it.
+async fn a_unit_that_passes_over_a_failed_statement_is_undone(engine: Engine) {
+    let database = engine.database();
+    database.write(|tx| insert(tx, "a", 1)).await.unwrap();
+    let answer: Result<(), DatabaseError> = database
+        .write(|tx| {
+            insert(tx, "b", 1)?;
+            let _ = insert(tx, "a", 2);
+            Ok(())
+        })
+        .await;
+    assert!(matches!(answer, Err(DatabaseError::Constraint(_))), "{answer:?}");
+    assert_eq!(names(database).await, ["a"]);
 }
 
 async fn a_read_sees_one_snapshot_and_cannot_write(engine: Engine) {

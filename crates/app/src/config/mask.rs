@@ -14,17 +14,24 @@ pub(super) fn mask(text: &str, secret: bool) -> String {
 
 fn masked_url(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
-    let (before_query, query) = match rest.split_once('?') {
-        Some((before, query)) => (before, Some(query)),
+    // A password may hold an unescaped '/', '?' or '@'. Taking the last '@' of all hides too much rather than
+    // too little.
+    let query_begins = rest.rfind('@').unwrap_or(0);
+    let (before_query, query) = match rest[query_begins..].find('?') {
+        Some(place) => (&rest[..query_begins + place], Some(&rest[query_begins + place + 1..])),
         None => (rest, None),
     };
-    // A password may hold an unescaped '/' or '@'. Taking the last '@' hides too much rather than too little.
     let shown = match before_query.rsplit_once('@') {
         Some((user_info, host)) => {
-            let user = user_info.split_once(':').map(|(user, _)| user);
-            match user {
-                Some(user) => format!("{user}:{HIDDEN}@{host}"),
-                None => format!("{user_info}@{host}"),
+            let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+            if user.contains(['/', '?']) {
+                // The '@' is part of something else, perhaps of a password among the parameters.
+                return Some(format!("{scheme}://{HIDDEN}"));
+            }
+            if password.is_empty() {
+                format!("{user}@{host}")
+            } else {
+                format!("{user}:{HIDDEN}@{host}")
             }
         }
         None => before_query.to_owned(),

@@ -35,6 +35,16 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// A higher one wins.
+    fn rank(&self) -> u8 {
+        match self {
+            Origin::Default => 0,
+            Origin::File { .. } => 1,
+            Origin::Environment { .. } => 2,
+            Origin::Flag { .. } => 3,
+        }
+    }
+
     pub(super) fn line(&self) -> Option<usize> {
         if let Origin::File { line, .. } = self { Some(*line) } else { None }
     }
@@ -172,17 +182,19 @@ fn check_name(assignment: &Assignment) -> Result<(), Fault> {
 fn effective(key: &'static Key, winners: &BTreeMap<String, Assignment>) -> Result<Setting, Fault> {
     let by_file = if key.secret { winners.get(&format!("{}_file", key.name)) } else { None };
     match (winners.get(key.name), by_file) {
+        // The stronger source wins, as for every key; only one and the same cannot want both.
+        (Some(direct), Some(by_file)) if direct.origin.rank() > by_file.origin.rank() => {
+            from_text(key, direct)
+        }
+        (Some(direct), Some(by_file)) if direct.origin.rank() < by_file.origin.rank() => {
+            from_file(key, by_file)
+        }
         (Some(direct), Some(by_file)) => Err(Fault::new(format!(
             "{} is set ({}), and so is {} ({})",
             key.name, direct.origin, by_file.name, by_file.origin
         ))
         .hint("give one of the two")),
-        (Some(direct), None) => Ok(Setting {
-            key,
-            value: Some(parse(key, &direct.text, &direct.origin)?),
-            origin: direct.origin.clone(),
-            read_from: None,
-        }),
+        (Some(direct), None) => from_text(key, direct),
         (None, Some(by_file)) => from_file(key, by_file),
         (None, None) => Ok(Setting {
             key,
@@ -194,6 +206,11 @@ fn effective(key: &'static Key, winners: &BTreeMap<String, Assignment>) -> Resul
             read_from: None,
         }),
     }
+}
+
+fn from_text(key: &'static Key, direct: &Assignment) -> Result<Setting, Fault> {
+    let value = Some(parse(key, &direct.text, &direct.origin)?);
+    Ok(Setting { key, value, origin: direct.origin.clone(), read_from: None })
 }
 
 fn from_file(key: &'static Key, by_file: &Assignment) -> Result<Setting, Fault> {

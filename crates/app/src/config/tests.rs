@@ -153,11 +153,13 @@ fn a_secret_can_be_in_a_file_of_its_own() {
     assert!(shown.contains(r#"postgres.url = "postgres://ada:***@db/tidings""#), "{shown}");
     assert!(shown.contains(&format!("TIDINGS_POSTGRES__URL_FILE, read from {path}")), "{shown}");
 
-    assert_snapshot!(faults(
-        "postgres.url = 'postgres://db'",
-        &[("TIDINGS_POSTGRES__URL_FILE", "/run/secrets/url")],
-        &[]
-    ));
+    let weaker = "postgres.url = 'postgres://elsewhere'";
+    let stronger = self::settings(weaker, &[("TIDINGS_POSTGRES__URL_FILE", path)], &[]);
+    let url = Config::from(&stronger).postgres.url.unwrap();
+    assert_eq!(url.expose(), "postgres://ada:hunter2@db/tidings");
+
+    let both = "postgres.url = 'postgres://db'\npostgres.url_file = '/run/secrets/url'";
+    assert_snapshot!(faults(both, &[], &[]));
     assert_snapshot!(faults("postgres.url_file = '/nowhere/at/all'", &[], &[]));
 }
 
@@ -169,6 +171,9 @@ fn passwords_are_hidden() {
     }
     check("postgres://ada:hunter2@db:5432/t", "postgres://ada:***@db:5432/t");
     check("postgres://ada:hun/t@r:2@db/t", "postgres://ada:***@db/t");
+    check("postgres://ada:hun?ter2@db/t?a=b", "postgres://ada:***@db/t?a=b");
+    check("postgres://db/t?password=x@y", "postgres://***");
+    check("postgres://db/t?password=x:y@z", "postgres://***");
     check("postgres://ada@db/t", "postgres://ada@db/t");
     check("postgres://db/t?user=ada&password=x&a=b", "postgres://db/t?user=ada&password=***&a=b");
     check("https://db/", "https://db/");

@@ -32,6 +32,23 @@ fn a_server_answers_until_it_is_told_to_stop() {
 }
 
 #[test]
+fn the_demo_fills_its_workspace_once_and_leaves_changes_alone() {
+    let world = World::new();
+    let server = world.serve(&["--demo"]);
+    assert!(server.log.concat().contains("items.added=25"), "{:#?}", server.log);
+    let ada = ["items", "query", "main", "SUB#ada@example.com", "--workspace", "demo"];
+    assert_eq!(world.ok(&ada).lines().count(), 3);
+    let change = r#"{"PK":"SUB#ada@example.com","SK":"PROFILE","firstName":"Augusta"}"#;
+    world.ok(&["items", "put", "main", change, "--workspace", "demo"]);
+    server.stop();
+
+    let server = world.serve(&["--demo"]);
+    assert!(server.log.concat().contains("items.added=0"), "{:#?}", server.log);
+    assert!(world.ok(&ada).contains("Augusta"));
+    server.stop();
+}
+
+#[test]
 fn the_log_is_for_machines_if_wanted_and_never_has_addresses() {
     let world = World::new();
     let mut server = world.serve(&["--set", "log.format=json"]);

@@ -158,7 +158,12 @@ fn check(table: &Table, name: &str, found: &TableDescription) -> Result<(), Stor
                 && found.key_schema() == key_schema(index.partition, Some(index.sort))
         })
     });
-    let stream = !table.stream || found.latest_stream_arn.is_some();
+    // A stream that was switched off, or that keeps only keys, would lose changes without a word.
+    let stream = !table.stream
+        || found.stream_specification().is_some_and(|stream| {
+            stream.stream_enabled()
+                && stream.stream_view_type() == Some(&StreamViewType::NewAndOldImages)
+        });
     let wrong = [(keys, "keys"), (indexes, "indexes"), (stream, "stream")];
     match wrong.iter().find(|(right, _)| !right) {
         None => Ok(()),

@@ -24,14 +24,6 @@ impl Store {
     /// may be repeated: if it had landed after all, the repetition is answered as the first would have been.
     pub(super) async fn commit(&self, txn: Txn) -> Result<(), StoreError> {
         txn.validate()?;
-        // Alone, such an update makes its item. In a transaction DynamoDB wants an expression of every update,
-        // and there is none that makes an item and nothing in it.
-        let is_idle =
-            |write: &Write| matches!(write, Write::Update(update) if update.actions.is_empty());
-        if txn.writes.iter().any(is_idle) {
-            let why = "an update in a transaction must do something";
-            return Err(Invalid::Refused(why.to_owned()).into());
-        }
         let writes = txn.writes.into_iter().map(|write| self.item_of(write)).collect();
         let request = self
             .client

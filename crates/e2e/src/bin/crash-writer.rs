@@ -1,6 +1,7 @@
 //! Writes units into a database file until it is killed, and tells each one that was acknowledged.
 //!
-//! `crash-writer FILE FIRST`: unit n is two items and one step of a counter, all or nothing. Its number goes to
+//! `crash-writer FILE FIRST`: unit n is an item with an index, an item with a stream and one step of a counter, all
+//! or nothing. Its number goes to
 //! standard output once the store has answered. Not here: the test that kills it (`tests/crash.rs`).
 
 #![expect(clippy::print_stdout, reason = "its output is what was acknowledged")]
@@ -46,12 +47,13 @@ async fn main() -> anyhow::Result<()> {
 async fn write(store: &dyn ItemStore, unit: u64) -> anyhow::Result<()> {
     let half = |name: &str| {
         let filler = "x".repeat((unit % 7 * 300) as usize);
-        Item::new().with("PK", format!("UNIT#{unit}")).with("SK", name).with("filler", filler)
+        let item = Item::new().with("PK", format!("UNIT#{unit}")).with("SK", name);
+        item.with("templateKey", "crash").with("filler", filler)
     };
     let counter = Key::new("STATS#crash", "COUNTERS");
     let txn = Txn::new()
-        .put(&tables::MAIN, half("FIRST"), Expect::Absent)
-        .put(&tables::MAIN, half("SECOND"), Expect::Absent)
+        .put(&tables::EVENTS, half("INDEXED"), Expect::Absent)
+        .put(&tables::INBOX, half("STREAMED"), Expect::Absent)
         .update(Update::new(&tables::MAIN, counter).add("units", 1));
     Ok(store.transact(txn).await?)
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 const MAX_DIGITS: usize = 38;
-const MAX_MAGNITUDE: i32 = 125;
-const MIN_MAGNITUDE: i32 = -130;
+const MAX_MAGNITUDE: i64 = 125;
+const MIN_MAGNITUDE: i64 = -130;
 
 /// `coefficient × 10^exponent`, without trailing zeros in the coefficient, so that equal numbers are equal values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,13 +34,13 @@ impl Number {
         }
         while coefficient % 10 == 0 {
             coefficient /= 10;
-            exponent += 1;
+            exponent = exponent.saturating_add(1);
         }
         let digits = digits(coefficient).len();
         if digits > MAX_DIGITS {
             return Err(NumberError::TooPrecise);
         }
-        let magnitude = exponent + digits as i32 - 1;
+        let magnitude = i64::from(exponent) + digits as i64 - 1;
         if !(MIN_MAGNITUDE..=MAX_MAGNITUDE).contains(&magnitude) {
             return Err(NumberError::OutOfRange);
         }
@@ -219,6 +219,7 @@ mod tests {
         assert_eq!("1".repeat(39).parse::<Number>(), Err(NumberError::TooPrecise));
         assert_eq!("1e126".parse::<Number>(), Err(NumberError::OutOfRange));
         assert_eq!("1e-131".parse::<Number>(), Err(NumberError::OutOfRange));
+        assert_eq!("1e2147483647".parse::<Number>(), Err(NumberError::OutOfRange));
         assert_eq!("1e99999999999".parse::<Number>().ok(), None);
         assert_eq!(n("1e125").checked_add(n("1e-130")), Err(NumberError::TooPrecise));
         assert_eq!(n("9e125").checked_add(n("9e125")), Err(NumberError::OutOfRange));

@@ -9,7 +9,7 @@ pub const MAX_TXN_BYTES: usize = 4 * 1024 * 1024;
 /// A page ends once it holds this much, full or not.
 pub const MAX_PAGE_BYTES: usize = 1024 * 1024;
 /// What one `batch_get` may ask for. Engines split it as they must.
-pub const MAX_BATCH_GET: usize = 10_000;
+pub const MAX_BATCH_GET: usize = 1_000;
 const MAX_PARTITION_BYTES: usize = 2048;
 const MAX_SORT_BYTES: usize = 1024;
 const MAX_DEPTH: usize = 32;
@@ -83,7 +83,7 @@ pub enum Invalid {
     BadConsumer,
     #[error("the cursor does not belong to this query")]
     BadCursor,
-    #[error("a batch can ask for at most 10,000 items")]
+    #[error("a batch can ask for at most 1,000 items")]
     BatchTooLarge,
     /// A refusal that only DynamoDB itself can give.
     #[error("DynamoDB refused the request: {0}")]

@@ -141,11 +141,6 @@ impl Update {
         self
     }
 
-    /// Whether doing it twice differs from doing it once.
-    pub fn accumulates(&self) -> bool {
-        self.actions.iter().any(|action| matches!(action, Action::Add(..) | Action::Append(..)))
-    }
-
     pub fn validate(&self) -> Result<(), Invalid> {
         check_key(self.table, &self.key)?;
         let paths: Vec<Path> = self.actions.iter().map(Action::path).collect();

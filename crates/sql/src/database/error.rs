@@ -8,13 +8,15 @@ use std::sync::Arc;
 pub enum DatabaseError {
     #[error("the database does not answer")]
     Unavailable(#[source] Arc<dyn Error + Send + Sync>),
-    /// The connection was lost during the commit.
+    /// The connection or the disk failed during the commit.
     #[error("the database did not say whether it made the change")]
     Uncertain(#[source] Arc<dyn Error + Send + Sync>),
     #[error("a statement failed")]
     Statement(#[source] Arc<dyn Error + Send + Sync>),
     #[error("a constraint of the schema does not hold")]
     Constraint(#[source] Arc<dyn Error + Send + Sync>),
+    #[error("the database file is damaged")]
+    Damaged(#[source] Arc<dyn Error + Send + Sync>),
     #[error("other writers kept changing the same rows")]
     Conflict,
     #[error("another process has kept the database file locked")]
@@ -48,6 +50,7 @@ impl From<rusqlite::Error> for DatabaseError {
             Some(ErrorCode::ConstraintViolation) => Self::Constraint(source),
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
             Some(ErrorCode::NotADatabase) => Self::Foreign,
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged(source),
             Some(
                 ErrorCode::DiskFull
                 | ErrorCode::SystemIoFailure
@@ -63,14 +66,16 @@ impl From<rusqlite::Error> for DatabaseError {
 impl From<postgres::Error> for DatabaseError {
     fn from(error: postgres::Error) -> Self {
         let class = error.code().map(|state| state.code().get(..2).unwrap_or_default().to_owned());
+        let lost =
+            error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
         let source = Arc::new(error);
         match class.as_deref() {
             Some("23") => Self::Constraint(source),
             // Connection exceptions, insufficient resources, operator intervention, system errors.
             Some("08" | "53" | "57" | "58") => Self::Unavailable(source),
-            Some(_) => Self::Statement(source),
-            // The server did not say anything: the connection failed.
-            None => Self::Unavailable(source),
+            None if lost => Self::Unavailable(source),
+            // Without a code it is our own mistake: a parameter or a column of another type.
+            Some(_) | None => Self::Statement(source),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use postgres::NoTls;
 use postgres::config::SslMode;
+use postgres::error::Severity;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls::{self, Tls};
@@ -78,6 +79,11 @@ impl Server {
         let tls = tls::connector(tls)?;
         config.ssl_mode(if tls.is_some() { SslMode::Require } else { SslMode::Disable });
         config.application_name("tidings");
+        // A server that has vanished must be noticed before whoever waits for us does.
+        config.keepalives_idle(Duration::from_secs(15));
+        config.keepalives_interval(Duration::from_secs(5));
+        config.keepalives_retries(3);
+        config.tcp_user_timeout(Duration::from_secs(30));
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(10));
         }
@@ -89,11 +95,13 @@ impl Server {
             Some(tls) => self.config.connect(tls.clone()),
             None => self.config.connect(NoTls),
         };
-        let mut client = client?;
-        // A forgotten transaction would hold back the change streams and the server's clean-up.
-        client.batch_execute(
-            "SET idle_in_transaction_session_timeout = '60s'; SET lock_timeout = '30s'",
-        )?;
+        let unreachable = |error| DatabaseError::Unavailable(Arc::new(error));
+        let mut client = client.map_err(unreachable)?;
+        // A node that stands still in a transaction loses its locks before those who wait for them give up.
+        let patience = "SET idle_in_transaction_session_timeout = '10s';
+                        SET lock_timeout = '20s';
+                        SET statement_timeout = '60s'";
+        client.batch_execute(patience).map_err(unreachable)?;
         Ok(Session::new(client))
     }
 }
@@ -168,7 +176,8 @@ impl Worker {
         match session.client.batch_execute("COMMIT") {
             Ok(()) => Attempt::Settled(Ok(())),
             Err(error) if is_conflict(&error) => Attempt::Again(DatabaseError::Conflict),
-            Err(error) if error.as_db_error().is_some() => Attempt::Settled(Err(error.into())),
+            // A server that dies of the commit may find it done when it comes back.
+            Err(error) if is_refusal(&error) => Attempt::Settled(Err(error.into())),
             Err(error) => {
                 self.session = None;
                 Attempt::Settled(Err(DatabaseError::Uncertain(Arc::new(error))))
@@ -187,6 +196,12 @@ impl Worker {
         self.session = None;
         Attempt::Again(error)
     }
+}
+
+/// Whether the server said no, and lives.
+fn is_refusal(error: &postgres::Error) -> bool {
+    let severity = error.as_db_error().and_then(postgres::error::DbError::parsed_severity);
+    severity == Some(Severity::Error)
 }
 
 fn closed() -> DatabaseError {

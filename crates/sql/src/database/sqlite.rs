@@ -267,7 +267,11 @@ fn write_group(
         if !connection.is_autocommit() {
             run_cached(connection, "ROLLBACK")?;
         }
-        return Err(error);
+        return Err(match error {
+            // The log may hold the commit already, and a crash before the next one would bring it back.
+            DatabaseError::Unavailable(source) => DatabaseError::Uncertain(source),
+            other => other,
+        });
     }
     Ok(())
 }

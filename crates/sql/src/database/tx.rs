@@ -13,6 +13,9 @@ pub struct Tx<'c> {
     connection: Connection<'c>,
     /// PostgreSQL has met another transaction: whatever the closure answers, it must run again.
     pub(super) conflict: bool,
+    /// The first statement that failed. PostgreSQL forgets the whole transaction then, so a unit that goes on
+    /// all the same must not be committed, on either engine.
+    pub(super) failed: Option<DatabaseError>,
 }
 
 enum Connection<'c> {
@@ -54,11 +57,11 @@ pub struct Row(Vec<Cell>);
 
 impl<'c> Tx<'c> {
     pub(crate) fn on_sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { connection: Connection::Sqlite(connection), conflict: false }
+        Self { connection: Connection::Sqlite(connection), conflict: false, failed: None }
     }
 
     pub(crate) fn on_postgres(session: &'c mut Session) -> Self {
-        Self { connection: Connection::Postgres(session), conflict: false }
+        Self { connection: Connection::Postgres(session), conflict: false, failed: None }
     }
 
     pub fn dialect(&self) -> Dialect {
@@ -68,69 +71,113 @@ impl<'c> Tx<'c> {
         }
     }
 
-    /// Runs a statement and tells how many rows it touched.
+    /// Runs a statement and tells how many rows it touched. If it fails, the unit can only end.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DatabaseError> {
-        match &mut self.connection {
-            Connection::Sqlite(connection) => {
-                let mut statement = connection.prepare_cached(sql)?;
-                Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
-            }
-            Connection::Postgres(session) => {
-                let done = session.execute(sql, params);
-                self.noting_conflict(done)
-            }
-        }
+        let done = match &mut self.connection {
+            Connection::Sqlite(connection) => execute_on_sqlite(connection, sql, params),
+            Connection::Postgres(session) => session.execute(sql, params).map_err(Fault::from),
+        };
+        self.noting_failure(done)
     }
 
     /// Runs a statement and returns its rows. The statement bounds their number.
     pub fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DatabaseError> {
-        match &mut self.connection {
-            Connection::Sqlite(connection) => {
-                let mut statement = connection.prepare_cached(sql)?;
-                let columns = statement.column_count();
-                let mut rows = statement.query(rusqlite::params_from_iter(params))?;
-                let mut found = Vec::new();
-                while let Some(row) = rows.next()? {
-                    let cells = (0..columns).map(|i| row.get_ref(i).map(Cell::from));
-                    found.push(Row(cells.collect::<Result<_, _>>()?));
-                }
-                Ok(found)
-            }
-            Connection::Postgres(session) => {
-                let rows = session.query(sql, params);
-                self.noting_conflict(rows)
-            }
-        }
+        let rows = match &mut self.connection {
+            Connection::Sqlite(connection) => query_on_sqlite(connection, sql, params),
+            Connection::Postgres(session) => session.query(sql, params).map_err(Fault::from),
+        };
+        self.noting_failure(rows)
     }
 
     /// Runs several statements without parameters.
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), DatabaseError> {
-        match &mut self.connection {
-            Connection::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
-            Connection::Postgres(session) => {
-                let done = session.client.batch_execute(sql);
-                self.noting_conflict(done)
-            }
-        }
+        let done = match &mut self.connection {
+            Connection::Sqlite(connection) => connection.execute_batch(sql).map_err(Fault::from),
+            Connection::Postgres(session) => session.client.batch_execute(sql).map_err(Fault::from),
+        };
+        self.noting_failure(done)
     }
 
-    fn noting_conflict<T>(
-        &mut self,
-        result: Result<T, postgres::Error>,
-    ) -> Result<T, DatabaseError> {
-        result.map_err(|error| {
-            if is_conflict(&error) {
-                self.conflict = true;
-                return DatabaseError::Conflict;
-            }
-            error.into()
+    fn noting_failure<T>(&mut self, result: Result<T, Fault>) -> Result<T, DatabaseError> {
+        result.map_err(|fault| {
+            self.conflict |= fault.conflict;
+            self.failed.get_or_insert_with(|| fault.error.clone());
+            fault.error
         })
     }
 }
 
-/// A serialization failure or a deadlock: the same transaction may succeed if it runs again.
+/// Why a statement failed, and whether running its transaction again may help.
+struct Fault {
+    error: DatabaseError,
+    conflict: bool,
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { error: error.into(), conflict: false }
+    }
+}
+
+impl From<postgres::Error> for Fault {
+    fn from(error: postgres::Error) -> Self {
+        if is_conflict(&error) {
+            return Self { error: DatabaseError::Conflict, conflict: true };
+        }
+        Self { error: error.into(), conflict: false }
+    }
+}
+
+fn execute_on_sqlite(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<u64, Fault> {
+    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
+    Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
+}
+
+fn query_on_sqlite(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<Vec<Row>, Fault> {
+    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
+    let columns = statement.column_count();
+    let mut rows = statement.query(rusqlite::params_from_iter(params))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let cells = (0..columns).map(|column| row.get_ref(column).map(Cell::from));
+        found.push(Row(cells.collect::<Result<_, _>>()?));
+    }
+    Ok(found)
+}
+
+/// `$1` as `?1`, outside of quotes. SQLite knows `$1` too, but takes it for a name, and counts names as they come.
+fn with_question_marks(sql: &str) -> String {
+    let mut numbered = String::with_capacity(sql.len());
+    for (position, part) in sql.split('\'').enumerate() {
+        if position > 0 {
+            numbered.push('\'');
+        }
+        if position % 2 == 1 {
+            numbered.push_str(part);
+            continue;
+        }
+        for (position, piece) in part.split('$').enumerate() {
+            if position > 0 {
+                numbered.push('?');
+            }
+            numbered.push_str(piece);
+        }
+    }
+    numbered
+}
+
+/// A serialization failure, a deadlock, or a lock that was not had in time: the same transaction may succeed if
+/// it runs again.
 pub(super) fn is_conflict(error: &postgres::Error) -> bool {
-    error.code().is_some_and(|state| matches!(state.code(), "40001" | "40P01"))
+    error.code().is_some_and(|state| matches!(state.code(), "40001" | "40P01" | "55P03"))
 }
 
 impl Session {

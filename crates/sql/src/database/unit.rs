@@ -25,9 +25,14 @@ pub(crate) enum Verdict {
     RollBack,
 }
 
-/// Runs a unit; a panic in it is an error of that unit alone.
+/// Runs a unit; a panic in it is an error of that unit alone, and so is a failed statement that it passed over.
 pub(super) fn run_guarded(unit: &mut dyn Unit, tx: &mut Tx<'_>) -> Result<Verdict, DatabaseError> {
-    catch_unwind(AssertUnwindSafe(|| unit.run(tx))).map_err(|_| DatabaseError::Panicked)
+    let ran = catch_unwind(AssertUnwindSafe(|| unit.run(tx)));
+    match (ran, &tx.failed) {
+        (Err(_), _) => Err(DatabaseError::Panicked),
+        (Ok(Verdict::Commit), Some(error)) => Err(error.clone()),
+        (Ok(verdict), _) => Ok(verdict),
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -70,6 +70,12 @@ impl Transaction {
         });
         Ok(Self { writes: writes.collect::<Result<_, StoreError>>()?, answer })
     }
+
+    /// What it brings along, in bytes, roughly.
+    pub(super) fn bytes(&self) -> usize {
+        let put = |prepared: &Prepared| prepared.put.as_ref()?.json.as_ref().map(|json| json.len());
+        self.writes.iter().filter_map(|(_, prepared)| put(prepared)).sum()
+    }
 }
 
 pub(super) type Outcome = Result<Option<Item>, StoreError>;
@@ -106,6 +112,8 @@ struct Slot<'a> {
     key: &'a RowKey,
     current: Option<Stored>,
     changed: bool,
+    /// The row cannot be read: whoever names it is refused, and nobody else.
+    damaged: bool,
 }
 
 impl<'a> State<'a> {
@@ -115,7 +123,7 @@ impl<'a> State<'a> {
         let mut places = Vec::new();
         for (key, _) in transactions.iter().flat_map(|transaction| &transaction.writes) {
             places.push(*known.entry(key).or_insert_with(|| {
-                slots.push(Slot { key, current: None, changed: false });
+                slots.push(Slot { key, current: None, changed: false, damaged: false });
                 slots.len() - 1
             }));
         }
@@ -124,8 +132,13 @@ impl<'a> State<'a> {
             let keys: Vec<_> = slots.iter().map(|slot| slot.key).collect();
             for (slot, json) in slots.iter_mut().zip(rows::load(tx, table, &keys)?) {
                 let Some(json) = json else { continue };
-                let item = Arc::new(rows::from_json(&json).map_err(corrupt)?);
-                slot.current = Some(Stored { item, json: Some(json.into()) });
+                match rows::from_json(&json) {
+                    Ok(item) => {
+                        let item = Arc::new(item);
+                        slot.current = Some(Stored { item, json: Some(json.into()) });
+                    }
+                    Err(_) => slot.damaged = true,
+                }
             }
         }
         Ok(Self { slots, places })
@@ -137,6 +150,11 @@ impl<'a> State<'a> {
         places: &[usize],
         changes: &mut Vec<NewChange>,
     ) -> Outcome {
+        if let Some(slot) = places.iter().map(|place| &self.slots[*place]).find(|slot| slot.damaged)
+        {
+            let what = format!("a row of items_{} is not an item", slot.key.table.name);
+            return Err(StoreError::Corrupt(what.into()));
+        }
         let writes = || transaction.writes.iter().map(|(_, write)| write).zip(places);
         let decided: Vec<_> =
             writes().map(|(write, place)| decide(write, &self.slots[*place])).collect();
@@ -229,8 +247,4 @@ fn change(key: &RowKey, old: Option<Stored>, new: Option<Stored>) -> Option<NewC
         old: old.map(json),
         new: new.map(json),
     })
-}
-
-fn corrupt(error: StoreError) -> DatabaseError {
-    DatabaseError::Statement(Arc::new(error))
 }

@@ -6,12 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use tidings_kernel::{Change, ChangeBatch, ChangeKind, Invalid, StoreError, Table};
+use tidings_kernel::{Change, ChangeBatch, ChangeKind, Invalid, StoreError, Table, tables};
 
 use super::reads::Reader;
 use super::rows::from_json;
 use super::store_error;
-use crate::database::{DatabaseError, Dialect, Param, Tx};
+use crate::database::{Cell, DatabaseError, Dialect, Param, Tx};
+
+/// How many changes one batch holds at most: each may carry two whole items.
+const MAX_CHANGES: usize = 200;
 
 pub(super) struct NewChange {
     pub(super) workspace: String,
@@ -81,25 +84,26 @@ fn lock_streams(tx: &mut Tx<'_>, changes: &[NewChange]) -> Result<(), DatabaseEr
     Ok(())
 }
 
-/// What comes after the consumer's checkpoint.
+/// What comes after the consumer's checkpoint, or nothing if nobody knows the consumer yet.
 pub(super) fn after(
     reader: &mut Reader<'_, '_>,
     table: &'static Table,
     consumer: &str,
     limit: usize,
-) -> Result<ChangeBatch, StoreError> {
+) -> Result<Option<ChangeBatch>, StoreError> {
     let place = [Param::Text(reader.workspace), Param::Text(table.name), Param::Text(consumer)];
     let sql = "SELECT seq FROM item_consumers
                WHERE workspace = $1 AND table_name = $2 AND consumer = $3";
     let checkpoint = reader.tx.query(sql, &place).map_err(store_error)?;
-    let read = checkpoint.first().map_or(Ok(0), |row| row.int(0)).map_err(store_error)?;
+    let Some(checkpoint) = checkpoint.first() else { return Ok(None) };
+    let read = checkpoint.int(0).map_err(store_error)?;
     let sql = "SELECT seq, kind, old_item, new_item FROM item_changes
                WHERE workspace = $1 AND table_name = $2 AND seq > $3 ORDER BY seq LIMIT $4";
     let params = [
         Param::Text(reader.workspace),
         Param::Text(table.name),
         Param::Int(read),
-        Param::Int(limit.clamp(1, 1000) as i64),
+        Param::Int(limit.clamp(1, MAX_CHANGES) as i64),
     ];
     let mut batch = ChangeBatch::default();
     for row in reader.tx.query(sql, &params).map_err(store_error)? {
@@ -115,7 +119,7 @@ pub(super) fn after(
         batch.changes.push(Change { key: table.key_of(item)?, kind, old, new });
         batch.position = Some(row.int(0).map_err(store_error)?.to_string());
     }
-    Ok(batch)
+    Ok(Some(batch))
 }
 
 fn unknown_kind(what: &str) -> StoreError {
@@ -143,20 +147,49 @@ pub(super) fn acknowledge(
     tx.execute(sql, &params).map(drop)
 }
 
-/// Removes up to `limit` changes that are older than a day and that every consumer has passed. DynamoDB drops
-/// them after a day, read or not; a machine that was off over the weekend must not lose what it has not read.
+/// Removes changes that are older than a day and that every consumer has passed, up to `limit` of each stream,
+/// and tells how many went from the fullest. DynamoDB drops them after a day, read or not; a machine that was off
+/// over the weekend must not lose what it has not read.
 pub(super) fn trim(
     tx: &mut Tx<'_>,
     now: jiff::Timestamp,
     limit: usize,
-) -> Result<(), DatabaseError> {
-    let sql = "DELETE FROM item_changes WHERE seq IN (
-                   SELECT c.seq FROM item_changes c
-                   WHERE c.changed_at < $1 AND NOT EXISTS (
-                       SELECT 1 FROM item_consumers k
-                       WHERE k.workspace = c.workspace AND k.table_name = c.table_name
-                         AND k.seq < c.seq)
-                   ORDER BY c.changed_at LIMIT $2)";
+) -> Result<usize, DatabaseError> {
     let a_day_ago = now.as_second() - 24 * 60 * 60;
-    tx.execute(sql, &[Param::Int(a_day_ago), Param::Int(limit as i64)]).map(drop)
+    let mut most = 0;
+    for workspace in workspaces(tx)? {
+        for table in tables::ALL.into_iter().filter(|table| table.stream) {
+            let stream = [Param::Text(&workspace), Param::Text(table.name)];
+            let sql =
+                "SELECT min(seq) FROM item_consumers WHERE workspace = $1 AND table_name = $2";
+            let passed = match tx.query(sql, &stream)?.first().map(|row| row.cell(0).clone()) {
+                Some(Cell::Int(seq)) => seq,
+                _ => i64::MAX,
+            };
+            // The inner limit bounds what is looked at, not only what is deleted.
+            let sql = "DELETE FROM item_changes WHERE seq IN (
+                           SELECT seq FROM (
+                               SELECT seq, changed_at FROM item_changes
+                               WHERE workspace = $1 AND table_name = $2 AND seq <= $3
+                               ORDER BY seq LIMIT $4) AS oldest
+                           WHERE changed_at < $5)";
+            let [workspace, table] = stream;
+            let bounds = [Param::Int(passed), Param::Int(limit as i64), Param::Int(a_day_ago)];
+            let [passed, limit, a_day_ago] = bounds;
+            let gone = tx.execute(sql, &[workspace, table, passed, limit, a_day_ago])?;
+            most = most.max(gone as usize);
+        }
+    }
+    Ok(most)
+}
+
+/// The workspaces that have changes, each found by one step in the index.
+fn workspaces(tx: &mut Tx<'_>) -> Result<Vec<String>, DatabaseError> {
+    let sql = "WITH RECURSIVE found (workspace) AS (
+                   SELECT min(workspace) FROM item_changes
+                   UNION ALL
+                   SELECT (SELECT min(workspace) FROM item_changes c WHERE c.workspace > found.workspace)
+                   FROM found WHERE found.workspace IS NOT NULL)
+               SELECT workspace FROM found WHERE workspace IS NOT NULL";
+    tx.query(sql, &[])?.iter().map(|row| row.text(0).map(str::to_owned)).collect()
 }

@@ -22,6 +22,9 @@ use crate::database::{Database, DatabaseError};
 use batch::Answer;
 use writer::Writer;
 
+/// How often one sweep goes on trimming change streams.
+const MAX_TRIMS: usize = 100;
+
 /// The item engine on SQLite and PostgreSQL.
 #[derive(Clone)]
 pub struct SqlItems {
@@ -46,7 +49,15 @@ impl ItemEngine for SqlItems {
     async fn sweep(&self, limit: usize) -> Result<usize, StoreError> {
         let now = self.clock.now();
         let swept = self.database.write(move |tx| sweep::sweep(tx, now, limit)).await;
-        swept.map_err(store_error)
+        let swept = swept.map_err(store_error)?;
+        // As much as came in since the last time, in units that do not keep other writers waiting.
+        for _ in 0..MAX_TRIMS {
+            let trimmed = self.database.write(move |tx| changes::trim(tx, now, limit)).await;
+            if trimmed.map_err(store_error)? < limit {
+                break;
+            }
+        }
+        Ok(swept)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -153,8 +164,16 @@ impl ItemStore for WorkspaceItems {
         limit: usize,
     ) -> Result<ChangeBatch, StoreError> {
         tidings_kernel::check_consumer(table, consumer)?;
-        let consumer = consumer.to_owned();
-        self.read(move |reader| changes::after(reader, table, &consumer, limit)).await
+        let name = consumer.to_owned();
+        let found = self.read(move |reader| changes::after(reader, table, &name, limit)).await?;
+        if let Some(batch) = found {
+            return Ok(batch);
+        }
+        // From now on nothing is trimmed that this consumer has not acknowledged.
+        self.acknowledge(table, consumer, "0").await?;
+        let name = consumer.to_owned();
+        let found = self.read(move |reader| changes::after(reader, table, &name, limit)).await?;
+        Ok(found.unwrap_or_default())
     }
 
     async fn acknowledge(
@@ -198,7 +217,9 @@ fn store_error(error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::Conflict => StoreError::Conflict,
         DatabaseError::Uncertain(_) => StoreError::Uncertain(Box::new(error)),
-        DatabaseError::Column { .. } | DatabaseError::NoRow => StoreError::Corrupt(Box::new(error)),
+        DatabaseError::Column { .. } | DatabaseError::NoRow | DatabaseError::Damaged(_) => {
+            StoreError::Corrupt(Box::new(error))
+        }
         DatabaseError::Statement(_) | DatabaseError::Constraint(_) | DatabaseError::Panicked => {
             StoreError::Failed(Box::new(error))
         }

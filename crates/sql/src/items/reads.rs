@@ -76,11 +76,13 @@ impl Reader<'_, '_> {
                 select.wheres.push(format!("(pk, sk) > ({pk}, {sk})"));
             }
             if scan.of > 1 {
-                let segment =
-                    format!("(hashtext(pk) & 2147483647) % {} = {}", scan.of, scan.segment);
-                select.wheres.push(segment);
+                // Every segment walks all keys of the index, and reads only its own rows: a split that needs no
+                // column of its own, for the few times when a whole table is read.
+                let (of, segment) = (i64::from(scan.of), i64::from(scan.segment));
+                let (of, segment) = (select.bind_number(of), select.bind_number(segment));
+                select.wheres.push(format!("(hashtext(pk) & 2147483647) % {of} = {segment}"));
             }
-            select.tail = format!("ORDER BY pk, sk LIMIT {chunk}");
+            select.tail = format!("ORDER BY pk, sk LIMIT {}", select.bind_number(chunk as i64));
             Ok(select)
         })
     }
@@ -133,7 +135,10 @@ impl Reader<'_, '_> {
     fn run(&mut self, select: Select) -> Result<Vec<Row>, StoreError> {
         let Select { table, columns, wheres, tail, values } = select;
         let mut params = vec![Param::Text(self.workspace)];
-        params.extend(values.iter().map(|value| Param::Text(value)));
+        params.extend(values.iter().map(|value| match value {
+            Bound::Text(text) => Param::Text(text),
+            Bound::Int(number) => Param::Int(*number),
+        }));
         let wheres: String = wheres.iter().map(|condition| format!(" AND {condition}")).collect();
         let now = self.now.as_second();
         let sql = format!(
@@ -202,7 +207,13 @@ struct Select {
     columns: String,
     wheres: Vec<String>,
     tail: String,
-    values: Vec<String>,
+    values: Vec<Bound>,
+}
+
+/// A parameter. Numbers are bound too: pasted into the text, each would be a statement of its own to prepare.
+enum Bound {
+    Text(String),
+    Int(i64),
 }
 
 impl Select {
@@ -217,7 +228,12 @@ impl Select {
     }
 
     fn bind(&mut self, value: String) -> String {
-        self.values.push(value);
+        self.values.push(Bound::Text(value));
+        format!("${}", self.values.len() + 1)
+    }
+
+    fn bind_number(&mut self, value: i64) -> String {
+        self.values.push(Bound::Int(value));
         format!("${}", self.values.len() + 1)
     }
 }
@@ -320,6 +336,7 @@ impl<'q> Place<'q> {
             Direction::Backward => "DESC",
         };
         select.columns = format!("item, pk, sk, {sort}");
+        let chunk = select.bind_number(chunk as i64);
         select.tail = if self.on_index {
             format!("ORDER BY {sort} {direction}, pk {direction}, sk {direction} LIMIT {chunk}")
         } else {

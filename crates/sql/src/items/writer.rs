@@ -15,6 +15,8 @@ use crate::database::{Database, DatabaseError, Dialect, Tx, Unit, Verdict};
 
 /// How many transactions one batch may hold.
 const MAX_BATCH: usize = 1024;
+/// And how many bytes, so that a thousand large ones do not fill the memory.
+const MAX_BATCH_BYTES: usize = 16 << 20;
 /// How many may wait. More make their callers wait.
 const QUEUE: usize = 4096;
 
@@ -67,9 +69,11 @@ fn gather(database: &Database, clock: &Arc<dyn Clock>, pending: &async_channel::
     }
     while permits.recv().is_ok() {
         let Ok(first) = pending.recv_blocking() else { return };
+        let mut bytes = first.transaction.bytes();
         let mut batch = vec![first];
-        while batch.len() < MAX_BATCH {
+        while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
             let Ok(next) = pending.try_recv() else { break };
+            bytes += next.transaction.bytes();
             batch.push(next);
         }
         metrics::histogram!("tidings_items_batch_transactions").record(batch.len() as f64);

@@ -10,7 +10,6 @@ CREATE TABLE item_changes (
     new_item {json}
 );
 CREATE INDEX item_changes_order ON item_changes (workspace, table_name, seq);
-CREATE INDEX item_changes_age ON item_changes (changed_at);
 
 CREATE TABLE item_consumers (
     workspace {key} NOT NULL,

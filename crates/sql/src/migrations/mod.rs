@@ -23,7 +23,8 @@ const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
 )";
 
 /// Any number: all nodes must use the same one, and nothing else in the database may.
-const POSTGRES_LOCK: &str = "SELECT pg_advisory_lock(5012087)";
+const POSTGRES_LOCK: &str =
+    "SET lock_timeout = 0; SET statement_timeout = 0; SELECT pg_advisory_lock(5012087)";
 const POSTGRES_UNLOCK: &str = "SELECT pg_advisory_unlock(5012087)";
 
 pub(crate) fn run_sqlite(connection: &rusqlite::Connection) -> Result<(), DatabaseError> {

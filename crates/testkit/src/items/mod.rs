@@ -46,9 +46,6 @@ pub trait Subject: Send + Sync {
     fn sequences(&self) -> u32 {
         64
     }
-
-    /// Takes away what was made outside of this process. Called after the case, passed or failed.
-    async fn finish(&self) {}
 }
 
 /// A known difference of a test server from real DynamoDB. A case that meets one says what it accepts instead.
@@ -98,7 +95,6 @@ fn run(make: MakeSubject, case: Case) {
         let ground = Ground::new(Arc::clone(&subject)).await;
         // A task of its own, so that a panic of the case still lets the subject clean up.
         let outcome = tokio::spawn((case.run)(ground)).await;
-        subject.finish().await;
         if let Err(failure) = outcome {
             std::panic::resume_unwind(failure.into_panic());
         }
