@@ -46,7 +46,8 @@ fn secrets_are_not_shown() {
         let ran = world.run(arguments);
         assert!(!format!("{ran:?}").contains("hunter2"), "{ran:?}");
     }
-    assert_snapshot!(world.run(&["config", "--set", "postgres.url=postgres://x"]).stderr);
+    let both = ["config", "--set", "postgres.url=postgres://x", "--set", "postgres.url_file=url"];
+    assert_snapshot!(world.run(&both).stderr);
 }
 
 #[test]

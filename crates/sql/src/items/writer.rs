@@ -4,14 +4,14 @@
 //! costs one row a batch, and on PostgreSQL they do not run into each other.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use tidings_kernel::{Clock, StoreError, Workspace, Write};
 use tokio::sync::oneshot;
 
 use super::batch::{self, Answer, Outcome, Transaction};
 use super::store_error;
-use crate::database::{Database, DatabaseError, Dialect, Tx, Unit, Verdict};
+use crate::database::{Database, DatabaseError, Tx, Unit, Verdict};
 
 /// How many transactions one batch may hold.
 const MAX_BATCH: usize = 1024;
@@ -57,18 +57,10 @@ impl Writer {
 }
 
 fn gather(database: &Database, clock: &Arc<dyn Clock>, pending: &async_channel::Receiver<Pending>) {
-    // On SQLite the writer runs one batch while the next one waits at its door. On PostgreSQL two of them
-    // would be two transactions, which meet on the same rows.
-    let in_flight = match database.dialect() {
-        Dialect::Sqlite => 2,
-        Dialect::Postgres => 1,
-    };
-    let (permit, permits): (SyncSender<()>, Receiver<()>) = sync_channel(in_flight);
-    for _ in 0..in_flight {
-        permit.send(()).expect("the receiver is in this function");
-    }
-    while permits.recv().is_ok() {
-        let Ok(first) = pending.recv_blocking() else { return };
+    // One at a time: two batches would be two transactions on PostgreSQL, which meet on the same rows, and on
+    // SQLite half as many callers for each fsync.
+    let (finished, previous) = sync_channel(1);
+    while let Ok(first) = pending.recv_blocking() {
         let mut bytes = first.transaction.bytes();
         let mut batch = vec![first];
         while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
@@ -77,8 +69,11 @@ fn gather(database: &Database, clock: &Arc<dyn Clock>, pending: &async_channel::
             batch.push(next);
         }
         metrics::histogram!("tidings_items_batch_transactions").record(batch.len() as f64);
-        let (clock, permit) = (Arc::clone(clock), permit.clone());
-        database.submit(Box::new(Batch { pending: batch, outcomes: None, clock, permit }));
+        let (clock, finished) = (Arc::clone(clock), finished.clone());
+        database.submit(Box::new(Batch { pending: batch, outcomes: None, clock, finished }));
+        if previous.recv().is_err() {
+            return;
+        }
     }
 }
 
@@ -86,7 +81,7 @@ struct Batch {
     pending: Vec<Pending>,
     outcomes: Option<Result<Vec<Outcome>, DatabaseError>>,
     clock: Arc<dyn Clock>,
-    permit: SyncSender<()>,
+    finished: SyncSender<()>,
 }
 
 impl Unit for Batch {
@@ -103,9 +98,9 @@ impl Unit for Batch {
     }
 
     fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>) {
-        let Self { pending, outcomes, permit, .. } = *self;
-        // The next batch may form while these are told. The thread may have ended; then it needs no permit.
-        let _ = permit.send(());
+        let Self { pending, outcomes, finished, .. } = *self;
+        // The next batch forms while these are told. The channel has room for this one word.
+        let _ = finished.send(());
         let ran = outcome.and_then(|()| outcomes.unwrap_or(Err(DatabaseError::Panicked)));
         match ran {
             Ok(outcomes) => {
