@@ -9,6 +9,13 @@ use tidings_sql::{Database, PostgresOptions, SqlItems, SqliteOptions, Tls};
 use crate::config::{Config, Engine, Postgres, PostgresTls};
 use crate::failure::Failure;
 
+/// Why a store is opened.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Use,
+    Look,
+}
+
 /// An open engine.
 pub(crate) struct Store {
     pub(crate) engine: Arc<dyn ItemEngine>,
@@ -17,11 +24,21 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// What is missing is made.
     pub(crate) async fn open(config: &Config) -> Result<Self, Failure> {
+        Self::open_for(config, Purpose::Use).await
+    }
+
+    /// A workspace on AWS must have its tables already: a mistyped name must not make any.
+    pub(crate) async fn open_to_look(config: &Config) -> Result<Self, Failure> {
+        Self::open_for(config, Purpose::Look).await
+    }
+
+    async fn open_for(config: &Config, purpose: Purpose) -> Result<Self, Failure> {
         let database = match config.engine {
             Engine::Embedded => open_embedded(config).await?,
             Engine::Postgres => open_postgres(&config.postgres).await?,
-            Engine::Aws => return open_aws(config).await,
+            Engine::Aws => return open_aws(config, purpose).await,
         };
         let engine = Arc::new(SqlItems::new(database.clone(), Arc::new(SystemClock)));
         Ok(Self { engine, database: Some(database) })
@@ -35,8 +52,8 @@ impl Store {
         opened.map_err(|error| match self.database {
             Some(_) => Failure::from(error),
             None => Failure::from(error).hint(
-                "AWS_REGION, AWS_PROFILE and aws.endpoint_url say which server is meant, and its \
-                 user needs the right to make and use tables",
+                "is the workspace right? AWS_REGION, AWS_PROFILE and aws.endpoint_url say which \
+                 server is meant, and its user needs the right to make and use tables",
             ),
         })
     }
@@ -129,10 +146,14 @@ fn is_local(url: &str) -> bool {
 }
 
 #[cfg(feature = "aws")]
-async fn open_aws(config: &Config) -> Result<Store, Failure> {
+async fn open_aws(config: &Config, purpose: Purpose) -> Result<Store, Failure> {
     let settings = tidings_aws::Settings {
         endpoint: config.aws.endpoint_url.clone(),
         prefix: config.aws.table_prefix.clone(),
+        missing: match purpose {
+            Purpose::Use => tidings_aws::Missing::Create,
+            Purpose::Look => tidings_aws::Missing::Refuse,
+        },
     };
     let engine = tidings_aws::DynamoDb::connect(settings, Arc::new(SystemClock)).await;
     Ok(Store { engine: Arc::new(engine), database: None })
@@ -140,7 +161,7 @@ async fn open_aws(config: &Config) -> Result<Store, Failure> {
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature it is async")]
-async fn open_aws(_: &Config) -> Result<Store, Failure> {
+async fn open_aws(_: &Config, _: Purpose) -> Result<Store, Failure> {
     Err(Failure::usage("store.engine is \"aws\", and this tidings was built without it")
         .hint("build it with `cargo build --release --features aws`"))
 }

@@ -5,4 +5,4 @@
 
 mod dynamodb;
 
-pub use dynamodb::{DynamoDb, Settings};
+pub use dynamodb::{DynamoDb, Missing, Settings};

@@ -52,6 +52,7 @@ each_engine!(
     a_caller_that_goes_away_leaves_a_whole_unit,
     closing_finishes_what_is_queued,
     the_database_knows_the_time_and_its_version,
+    an_older_schema_is_brought_up_to_date_and_keeps_its_items,
 );
 
 async fn a_unit_is_there_when_it_is_answered(engine: Engine) {
@@ -287,4 +288,28 @@ async fn the_database_knows_the_time_and_its_version(engine: Engine) {
     let database = engine.database();
     assert!(database.server_time().await.unwrap() > 1_700_000_000);
     assert!(database.schema_version().await.unwrap() >= 2);
+}
+
+/// Version 1 had no change stream.
+async fn an_older_schema_is_brought_up_to_date_and_keeps_its_items(engine: Engine) {
+    let database = engine.database();
+    let older = database.write(|tx| {
+        for sql in [
+            "DROP TABLE item_changes",
+            "DROP TABLE item_consumers",
+            "DELETE FROM schema_migrations WHERE version = 2",
+            "INSERT INTO items_main (workspace, pk, sk, item) VALUES ('w', 'a', 'b', '{}')",
+        ] {
+            tx.execute(sql, &[])?;
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    older.await.unwrap();
+    assert_eq!(database.schema_version().await.unwrap(), 1);
+    database.close().await;
+    let Some(reopened) = reopen(&engine).await else { return };
+    assert_eq!(reopened.schema_version().await.unwrap(), 2);
+    reopened.write(|tx| insert(tx, "a", 1)).await.unwrap();
+    let count = reopened.read(|tx| tx.query("SELECT count(*) FROM items_main", &[])?[0].int(0));
+    assert_eq!(count.await.unwrap(), 1);
 }

@@ -189,10 +189,12 @@ struct PutArgs {
 
 pub(crate) async fn run(args: ItemsArgs, config: &Config) -> Result<(), Failure> {
     let layout = if args.pretty { Layout::Pretty } else { Layout::Lines };
-    if !matches!(args.command, ItemsCommand::Put(_)) {
+    let store = if matches!(args.command, ItemsCommand::Put(_)) {
+        Store::open(config).await?
+    } else {
         must_exist(config)?;
-    }
-    let store = Store::open(config).await?;
+        Store::open_to_look(config).await?
+    };
     let items = store.workspace(&args.workspace).await?;
     let done = match args.command {
         ItemsCommand::Get(one) => read::get(&*items, &one, layout).await,

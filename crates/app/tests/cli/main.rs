@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
+#[cfg(feature = "aws")]
+mod aws;
 mod backup;
 mod config;
 mod doctor;

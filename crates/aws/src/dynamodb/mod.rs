@@ -42,11 +42,20 @@ pub struct Settings {
     pub endpoint: Option<String>,
     /// Begins the name of every table.
     pub prefix: String,
+    pub missing: Missing,
+}
+
+/// What to do about a workspace that has no tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    Create,
+    /// For those who only look: a mistyped name must not cost money.
+    Refuse,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { endpoint: None, prefix: "tidings".to_owned() }
+        Self { endpoint: None, prefix: "tidings".to_owned(), missing: Missing::Create }
     }
 }
 
@@ -56,6 +65,7 @@ pub struct DynamoDb {
     streams: StreamsClient,
     clock: Arc<dyn Clock>,
     prefix: String,
+    missing: Missing,
     /// The workspaces whose tables are known to be there. The cell makes those who open one at the same time
     /// wait for the first.
     opened: Mutex<HashMap<Workspace, Arc<OnceCell<Arc<Store>>>>>,
@@ -86,12 +96,16 @@ impl DynamoDb {
             streams: StreamsClient::new(&config),
             clock,
             prefix: settings.prefix,
+            missing: settings.missing,
             opened: Mutex::default(),
         }
     }
 
     async fn make(&self, workspace: &Workspace) -> Result<Arc<Store>, StoreError> {
-        let stream_arns = tables::ensure(&self.client, &self.prefix, workspace).await?;
+        let stream_arns = match self.missing {
+            Missing::Create => tables::ensure(&self.client, &self.prefix, workspace).await?,
+            Missing::Refuse => tables::find(&self.client, &self.prefix, workspace).await?,
+        };
         Ok(Arc::new(Store {
             client: self.client.clone(),
             streams: self.streams.clone(),

@@ -53,6 +53,26 @@ pub(super) async fn ensure(
     Ok(streams)
 }
 
+/// The same for a workspace that must have its tables already. Nothing is made or changed.
+pub(super) async fn find(
+    client: &Client,
+    prefix: &str,
+    workspace: &Workspace,
+) -> Result<HashMap<&'static str, String>, StoreError> {
+    let mut streams = HashMap::new();
+    for table in tables::ALL {
+        let name = table_name(prefix, workspace, table);
+        let Some(description) = describe(client, &name).await? else {
+            return Err(StoreError::Failed(format!("there is no table {name}").into()));
+        };
+        check(table, &name, &description)?;
+        if let Some(arn) = description.latest_stream_arn.filter(|_| table.stream) {
+            streams.insert(table.name, arn);
+        }
+    }
+    Ok(streams)
+}
+
 async fn describe(client: &Client, name: &str) -> Result<Option<TableDescription>, StoreError> {
     match client.describe_table().table_name(name).send().await {
         Ok(answer) => Ok(answer.table),

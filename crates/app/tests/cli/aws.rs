@@ -1,0 +1,72 @@
+//! The same commands on DynamoDB.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use crate::world::World;
+
+/// A throw-away DynamoDB, which ends with its standard input.
+struct DynamoDb(Child);
+
+impl Drop for DynamoDb {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+fn on_dynamodb() -> (World, DynamoDb) {
+    let program = std::env::var_os("TIDINGS_TEST_DYNAMODB_SERVER").expect(
+        "TIDINGS_TEST_DYNAMODB_SERVER is not set: run ./test, which builds the test servers",
+    );
+    let mut server =
+        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut endpoint = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
+    let mut world = World::new();
+    world.set("TIDINGS_STORE__ENGINE", "aws");
+    world.set("TIDINGS_AWS__ENDPOINT_URL", endpoint.trim());
+    world.set("AWS_REGION", "eu-central-1");
+    world.set("AWS_ACCESS_KEY_ID", "test");
+    world.set("AWS_SECRET_ACCESS_KEY", "test");
+    (world, DynamoDb(server))
+}
+
+#[test]
+fn items_and_the_doctor_work_on_dynamodb() {
+    let (world, _server) = on_dynamodb();
+    let item = r#"{"PK":"a","SK":"b","n":1,"tags":{"$ss":["x"]}}"#;
+    world.ok(&["items", "put", "main", item]);
+    assert_eq!(world.ok(&["items", "get", "main", "a", "b"]), format!("{item}\n"));
+    assert_eq!(world.ok(&["items", "query", "main", "a", "--filter", "n=1"]), format!("{item}\n"));
+    assert_eq!(world.ok(&["items", "scan", "main", "--segments", "2"]), format!("{item}\n"));
+    assert_eq!(world.ok(&["items", "delete", "main", "a", "b"]), format!("{item}\n"));
+
+    world.ok(&["doctor", "--set", "http.listen=127.0.0.1:0"]);
+    let server = world.serve(&[]);
+    assert!(server.get("/readyz").ends_with("ready\n"));
+    server.stop();
+    assert!(!world.path("tidings.db").exists());
+}
+
+#[test]
+fn looking_makes_no_tables() {
+    let (world, _server) = on_dynamodb();
+    for command in [&["get", "main", "a", "b"][..], &["query", "main", "a"], &["scan", "main"]] {
+        let ran = world.run(&[&["items", "--workspace", "tpyo"][..], command].concat());
+        assert_eq!(ran.code, 1, "{ran:?}");
+        assert!(ran.stderr.contains("there is no table tidings.tpyo.main"), "{ran:?}");
+        assert!(ran.stderr.contains("is the workspace right?"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_with_where_to_look() {
+    let (mut world, server) = on_dynamodb();
+    drop(server);
+    // The later wins; port 1 is nobody's.
+    world.set("TIDINGS_AWS__ENDPOINT_URL", "http://127.0.0.1:1");
+    let ran = world.run(&["items", "scan", "main"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stderr.contains("AWS_REGION, AWS_PROFILE and aws.endpoint_url"), "{ran:?}");
+}
