@@ -24,7 +24,9 @@ pub(crate) fn start_quietly(settings: &Settings, log: &Log) {
     let filter = if wanted {
         log.level.parse().expect("checked when it was read")
     } else {
-        Targets::new().with_default(LevelFilter::WARN)
+        // The SDK warns at length about every place where it found no region; the error says it in one line.
+        let quiet = Targets::new().with_default(LevelFilter::WARN);
+        quiet.with_target("aws_config", LevelFilter::ERROR)
     };
     begin(log.format, filter);
 }

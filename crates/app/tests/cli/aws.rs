@@ -53,9 +53,9 @@ fn items_and_the_doctor_work_on_dynamodb() {
 fn looking_makes_no_tables() {
     let (world, _server) = on_dynamodb();
     for command in [&["get", "main", "a", "b"][..], &["query", "main", "a"], &["scan", "main"]] {
-        let ran = world.run(&[&["items", "--workspace", "tpyo"][..], command].concat());
+        let ran = world.run(&[&["items", "--workspace", "nowhere"][..], command].concat());
         assert_eq!(ran.code, 1, "{ran:?}");
-        assert!(ran.stderr.contains("there is no table tidings.tpyo.main"), "{ran:?}");
+        assert!(ran.stderr.contains("there is no table tidings.nowhere.main"), "{ran:?}");
         assert!(ran.stderr.contains("is the workspace right?"), "{ran:?}");
     }
 }
