@@ -30,5 +30,5 @@ pub use rules::{
 pub use rules::{MAX_BATCH_GET, MAX_ITEM_BYTES, MAX_PAGE_BYTES, MAX_TXN_BYTES, MAX_TXN_WRITES};
 pub use store::{ItemEngine, ItemStore, StoreError};
 pub use table::{Index, Key, Table, tables};
-pub use timer::{Fired, MAX_TIMER_KEY, Timer, TimerChange, TimerEngine};
+pub use timer::{Fired, MAX_TIMER_KEY, ScheduleEngine, Timer, TimerChange, TimerEngine};
 pub use workspace::{Workspace, WorkspaceError};

@@ -2,12 +2,12 @@
 //!
 //! A timer is armed and cancelled in the commit that makes it necessary (`Txn::arm`). It has a key of the caller's
 //! own: arming the same key again moves it. When it is due, its message is moved to the queue; what happens then
-//! is the queue's matter. Not here: periodic work (`jobs::schedule`).
+//! is the queue's matter. Not here: when periodic work is due (`jobs::schedule`).
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 
-use crate::queue::{BadMessage, Queue};
+use crate::queue::{BadMessage, Outgoing, Queue};
 use crate::store::StoreError;
 
 /// The longest key, in bytes.
@@ -63,6 +63,25 @@ pub trait TimerEngine: Send + Sync {
     /// Moves the messages of up to `limit` due timers to their queues. Several nodes may do it at once: each timer
     /// is moved by one of them.
     async fn fire(&self, limit: usize) -> Result<Fired, StoreError>;
+
+    /// Returns when a timer was armed since the call, as far as the engine notices. A hint, not a promise.
+    async fn armed(&self) {
+        std::future::pending().await
+    }
+}
+
+/// Which occurrences of periodic work were begun, so that of all nodes one begins each.
+#[async_trait]
+pub trait ScheduleEngine: Send + Sync {
+    async fn last_begun(&self, name: &str) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Sends the message, unless this occurrence or a later one was begun before. Tells whether it did.
+    async fn begin(
+        &self,
+        name: &str,
+        occurrence: Timestamp,
+        message: Outgoing,
+    ) -> Result<bool, StoreError>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
