@@ -16,6 +16,7 @@ mod probe;
 mod schema;
 mod ses_webhooks;
 mod shape;
+mod sns;
 #[cfg(test)]
 mod tests;
 mod transactional_email;
@@ -29,6 +30,7 @@ pub use probe::Probe;
 pub use schema::schema;
 pub use ses_webhooks::{NotificationType, Provider, SesWebhook};
 pub use shape::{Field, Kind, Presence, Shape};
+pub use sns::IngressError;
 pub use transactional_email::TransactionalEmail;
 
 use serde::Serialize;

@@ -1,4 +1,6 @@
 //! `ses-webhooks`: SES tells what became of a mail.
+//!
+//! Here: the contract. Not here: making it out of what SNS delivers (`sns`).
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -5,6 +5,7 @@
 mod examples;
 mod properties;
 mod schema_checker;
+mod sns;
 mod violations;
 
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::schema_checker::is_valid;
 use super::{Case, bad, cases, good};
-use crate::contracts::schema;
+use crate::contracts::{Contract, SesWebhook, schema};
 
 fn schema_of(case: &Case) -> Value {
     serde_json::from_str(&schema(case.shape)).unwrap()
@@ -83,6 +83,8 @@ proptest! {
         for case in cases() {
             prop_assert!((case.round_trip)(&text).is_err());
         }
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        prop_assert!(SesWebhook::from_queue(&text, now).is_err());
     }
 
     #[test]
@@ -95,5 +97,22 @@ proptest! {
         let field = field.get(case.shape.fields).name;
         check(case, &schema_of(case), &case.with(field, value.clone()));
         check(case, &schema_of(case), &value.to_string());
+    }
+
+    #[test]
+    fn any_notification_of_sns_is_read_or_refused(
+        type_field in "eventType|notificationType",
+        event_type in any_json(),
+        mail in any_json(),
+        id in any_json(),
+        as_text: bool,
+    ) {
+        let event = json!({ type_field: event_type, "mail": { "messageId": mail, "timestamp": mail } });
+        let message = if as_text { event.to_string().into() } else { event };
+        let body = json!({ "Type": "Notification", "MessageId": id, "Message": message });
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        if let Ok(webhook) = SesWebhook::from_queue(&body.to_string(), now) {
+            prop_assert!(webhook.to_body().is_ok());
+        }
     }
 }
