@@ -2,7 +2,9 @@
 //!
 //! Here: what the tests share, which is an example of each contract and values of each kind that break its rule.
 
+mod documents;
 mod examples;
+mod page;
 mod properties;
 mod schema_checker;
 mod sns;
