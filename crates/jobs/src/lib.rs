@@ -5,6 +5,7 @@
 //! handler (the features bring theirs) and any engine.
 
 mod backoff;
+pub mod contracts;
 mod event;
 mod handler;
 mod relay;
