@@ -27,12 +27,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Tries again after a while that grows with every try.
-    pub fn retry(reason: impl ToString) -> Self {
-        Self::Retry { reason: reason.to_string(), after: None }
+    pub fn retry(reason: impl Into<String>) -> Self {
+        Self::Retry { reason: reason.into(), after: None }
     }
 
-    pub fn dead(reason: impl ToString) -> Self {
-        Self::Dead { reason: reason.to_string() }
+    pub fn dead(reason: impl Into<String>) -> Self {
+        Self::Dead { reason: reason.into() }
     }
 
     pub(crate) fn label(&self) -> &'static str {
