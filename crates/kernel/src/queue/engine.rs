@@ -43,7 +43,7 @@ pub trait QueueEngine: Send + Sync {
     async fn bury(
         &self,
         queue: &'static Queue,
-        receipt: &Receipt,
+        delivery: &Delivery,
         reason: &str,
     ) -> Result<(), QueueError>;
 
