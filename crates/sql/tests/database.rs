@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engines::{Engine, connect};
-use tidings_sql::{Database, DatabaseError, Param, SqliteOptions, Tx};
+use tidings_sql::{Database, DatabaseError, Dialect, Param, SqliteOptions, Tx};
 
 const INSERT: &str = "INSERT INTO item_consumers (workspace, table_name, consumer, seq)
                       VALUES ('w', 't', $1, $2)";
@@ -290,14 +290,20 @@ async fn the_database_knows_the_time_and_its_version(engine: Engine) {
     assert!(database.schema_version().await.unwrap() >= 2);
 }
 
-/// Version 1 had no change stream.
+/// Version 1 had the items and nothing else.
 async fn an_older_schema_is_brought_up_to_date_and_keeps_its_items(engine: Engine) {
     let database = engine.database();
+    let newest = database.schema_version().await.unwrap();
     let older = database.write(|tx| {
+        for table in tables_beside_the_items(tx)? {
+            let sql = match tx.dialect() {
+                Dialect::Sqlite => format!("DROP TABLE {table}"),
+                Dialect::Postgres => format!("DROP TABLE {table} CASCADE"),
+            };
+            tx.execute(&sql, &[])?;
+        }
         for sql in [
-            "DROP TABLE item_changes",
-            "DROP TABLE item_consumers",
-            "DELETE FROM schema_migrations WHERE version = 2",
+            "DELETE FROM schema_migrations WHERE version > 1",
             "INSERT INTO items_main (workspace, pk, sk, item) VALUES ('w', 'a', 'b', '{}')",
         ] {
             tx.execute(sql, &[])?;
@@ -308,8 +314,22 @@ async fn an_older_schema_is_brought_up_to_date_and_keeps_its_items(engine: Engin
     assert_eq!(database.schema_version().await.unwrap(), 1);
     database.close().await;
     let Some(reopened) = reopen(&engine).await else { return };
-    assert_eq!(reopened.schema_version().await.unwrap(), 2);
+    assert_eq!(reopened.schema_version().await.unwrap(), newest);
     reopened.write(|tx| insert(tx, "a", 1)).await.unwrap();
     let count = reopened.read(|tx| tx.query("SELECT count(*) FROM items_main", &[])?[0].int(0));
     assert_eq!(count.await.unwrap(), 1);
+}
+
+fn tables_beside_the_items(tx: &mut Tx<'_>) -> Result<Vec<String>, DatabaseError> {
+    let sql = match tx.dialect() {
+        Dialect::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table'",
+        Dialect::Postgres => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+    };
+    let rows = tx.query(sql, &[])?;
+    let names = rows.iter().map(|row| row.text(0).map(str::to_owned));
+    let names = names.collect::<Result<Vec<_>, _>>()?;
+    let stays = |name: &str| {
+        name.starts_with("items_") || name.starts_with("sqlite_") || name == "schema_migrations"
+    };
+    Ok(names.into_iter().filter(|name| !stays(name)).collect())
 }

@@ -47,7 +47,11 @@ fn a_newer_schema_is_refused() {
     let connection = Connection::open_in_memory().unwrap();
     run_sqlite(&connection).unwrap();
     let refused = apply_on_sqlite(&connection, &MIGRATIONS[..1]);
-    assert!(matches!(refused, Err(DatabaseError::Newer { found: 2, known: 1 })));
+    let newest = MIGRATIONS.len() as i64;
+    assert!(
+        matches!(refused, Err(DatabaseError::Newer { found, known: 1 }) if found == newest),
+        "{refused:?}"
+    );
 }
 
 #[test]

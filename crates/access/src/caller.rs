@@ -1,0 +1,156 @@
+//! Who is calling: the one question that every request asks.
+
+use jiff::Timestamp;
+use tidings_kernel::Workspace;
+use tidings_sql::{Database, DatabaseError, Param, Row};
+
+use crate::access::{Access, Cx};
+use crate::audit::Actor;
+use crate::keys::{self, ApiKey, PublicId, Rate, SecretHash};
+use crate::last_use;
+use crate::names::Slug;
+use crate::rows::{ClientId, KeyId, WorkspaceId, maybe_time, parsed};
+use crate::scopes::Scopes;
+
+/// Somebody whose key is good, and what it is good for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    pub workspace: Workspace,
+    pub workspace_id: WorkspaceId,
+    pub client: Slug,
+    pub client_id: ClientId,
+    pub key_id: KeyId,
+    pub public_id: PublicId,
+    pub scopes: Scopes,
+    pub rate: Rate,
+}
+
+/// Why a key is refused. That is for the log: to the caller all but the last are one.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthError {
+    #[error("it does not look like a key")]
+    Malformed,
+    #[error("there is no such key")]
+    Unknown,
+    #[error("its secret is wrong")]
+    Wrong,
+    #[error("it is revoked")]
+    Revoked,
+    #[error("it has expired")]
+    Expired,
+    #[error("its client is disabled")]
+    ClientDisabled,
+    #[error("its workspace is disabled")]
+    WorkspaceDisabled,
+    #[error("the key could not be looked up")]
+    Store(#[from] DatabaseError),
+}
+
+/// Finds out who presents a key. It is looked up each time, so what an operator takes away is gone with the next
+/// request.
+pub async fn authenticate(access: &Access, presented: &str) -> Result<Caller, AuthError> {
+    let api_key: ApiKey = presented.parse().map_err(|_| AuthError::Malformed)?;
+    let found = load(&access.database, api_key.public_id().clone()).await?;
+    let proven = api_key.proves(found.as_ref().map(|found| &found.secret_hash));
+    let now = access.now();
+    let found = admit(found, proven, now)?;
+    let (workspace, key) = (found.caller.workspace_id, found.caller.key_id);
+    if access.last_use.is_due(key, found.last_used_at, now) {
+        // A key is as good as it was if this cannot be written.
+        if let Err(error) = last_use::write(&access.database, workspace, key, now).await {
+            tracing::warn!(%error, key.id = key.get(), "The last use of a key was not written");
+        }
+    }
+    Ok(found.caller)
+}
+
+impl Access {
+    /// What a caller does is done inside his workspace, in his name.
+    pub fn on_behalf_of(&self, caller: &Caller) -> Cx {
+        self.inside(caller.workspace_id, Actor::Key(caller.public_id.clone()))
+    }
+}
+
+impl AuthError {
+    /// A word for metrics and logs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Unknown => "unknown",
+            Self::Wrong => "wrong_secret",
+            Self::Revoked => "revoked",
+            Self::Expired => "expired",
+            Self::ClientDisabled => "client_disabled",
+            Self::WorkspaceDisabled => "workspace_disabled",
+            Self::Store(_) => "store",
+        }
+    }
+}
+
+/// A row, before anything is decided.
+struct Found {
+    caller: Caller,
+    secret_hash: SecretHash,
+    expires_at: Option<Timestamp>,
+    last_used_at: Option<Timestamp>,
+    key_revoked: bool,
+    client_disabled: bool,
+    workspace_disabled: bool,
+}
+
+fn admit(found: Option<Found>, proven: bool, now: Timestamp) -> Result<Found, AuthError> {
+    let found = found.ok_or(AuthError::Unknown)?;
+    if !proven {
+        return Err(AuthError::Wrong);
+    }
+    if found.key_revoked {
+        return Err(AuthError::Revoked);
+    }
+    if found.expires_at.is_some_and(|at| at <= now) {
+        return Err(AuthError::Expired);
+    }
+    if found.client_disabled {
+        return Err(AuthError::ClientDisabled);
+    }
+    if found.workspace_disabled {
+        return Err(AuthError::WorkspaceDisabled);
+    }
+    Ok(found)
+}
+
+/// The only query that is not limited to a workspace: its answer says which one it is.
+async fn load(database: &Database, public_id: PublicId) -> Result<Option<Found>, DatabaseError> {
+    let sql = "SELECT k.id, k.client_id, k.workspace_id, w.name, c.slug, k.public_id, k.scopes,
+                      k.requests_per_second, k.burst, k.secret_hash, k.expires_at, k.last_used_at,
+                      k.revoked_at, c.disabled_at, w.disabled_at
+               FROM client_api_keys k
+               JOIN clients c ON c.workspace_id = k.workspace_id AND c.id = k.client_id
+               JOIN workspaces w ON w.id = k.workspace_id
+               WHERE k.public_id = $1";
+    let load = database.read(move |tx| {
+        let rows = tx.query(sql, &[Param::Text(public_id.as_str())])?;
+        rows.first().map(read).transpose()
+    });
+    load.await
+}
+
+fn read(row: &Row) -> Result<Found, DatabaseError> {
+    Ok(Found {
+        caller: Caller {
+            key_id: KeyId(row.int(0)?),
+            client_id: ClientId(row.int(1)?),
+            workspace_id: WorkspaceId(row.int(2)?),
+            workspace: parsed(row, 3, "the name of a workspace")?,
+            client: parsed(row, 4, "a slug")?,
+            public_id: parsed(row, 5, "a public id")?,
+            scopes: keys::read_scopes(row, 6)?,
+            rate: keys::read_rate(row, 7)?,
+        },
+        secret_hash: SecretHash::stored(row.text(9)?),
+        expires_at: maybe_time(row, 10)?,
+        last_used_at: maybe_time(row, 11)?,
+        key_revoked: maybe_time(row, 12)?.is_some(),
+        client_disabled: maybe_time(row, 13)?.is_some(),
+        workspace_disabled: maybe_time(row, 14)?.is_some(),
+    })
+}

@@ -1,0 +1,138 @@
+//! The schema itself refuses what must never be: duplicates, strangers, references into another workspace, words
+//! that are no status, and numbers that make no sense. Whatever a feature forgets to check, the database does.
+#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
+
+#[expect(dead_code, reason = "these tests need no file and no second connection")]
+mod engines;
+#[expect(dead_code, reason = "this binary needs no database of its own")]
+mod postgres_database;
+mod relation_rows;
+
+use engines::Engine;
+use relation_rows::{TABLES, Table};
+use tidings_sql::{Database, DatabaseError};
+
+/// Workspaces `a` and `b` with the same things in each. Names in angle brackets stand for ids: `<lead a>` is the
+/// lead of workspace `a`, since PostgreSQL gives the numbers.
+const GROUND: [&str; 11] = [
+    "INSERT INTO workspaces (name, created_at) VALUES ('{w}', 1)",
+    "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES (<workspace {w}>, 'shop', 'Shop', 1)",
+    "INSERT INTO client_api_keys (workspace_id, client_id, public_id, secret_hash, name, scopes,
+         requests_per_second, burst, created_at)
+     VALUES (<workspace {w}>, <client {w}>, 'key-of-{w}-012', '{hash}', 'live', '[]', 1, 1, 1)",
+    "INSERT INTO leads (workspace_id, display_name, created_at, updated_at) VALUES (<workspace {w}>, '{w}', 1, 1)",
+    "INSERT INTO channel_identities (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
+     VALUES (<workspace {w}>, <lead {w}>, 'email', 'ada@example.org', 'Ada@Example.org', 1, 1)",
+    "INSERT INTO audiences (workspace_id, slug, name, created_at, updated_at)
+     VALUES (<workspace {w}>, 'news', 'News', 1, 1)",
+    "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, created_at, updated_at)
+     VALUES (<workspace {w}>, <lead {w}>, <audience {w}>, 'subscribed', 1, 1)",
+    "INSERT INTO topics (workspace_id, slug, name, created_at, updated_at)
+     VALUES (<workspace {w}>, 'offers', 'Offers', 1, 1)",
+    "INSERT INTO campaigns (workspace_id, client_id, audience_id, external_key, name, created_at, updated_at)
+     VALUES (<workspace {w}>, <client {w}>, <audience {w}>, 'spring', 'Spring', 1, 1)",
+    "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, created_at, updated_at)
+     VALUES (<workspace {w}>, <campaign {w}>, <lead {w}>, 'ada@example.org', 1, 1)",
+    "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, created_at,
+         updated_at)
+     VALUES (<workspace {w}>, <client {w}>, <lead {w}>, 'once', 'ada@example.org', 1, 1)",
+];
+
+const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+#[tokio::test]
+async fn sqlite_refuses_what_must_never_be() {
+    refuses_what_must_never_be(&Engine::memory().await).await;
+}
+
+#[tokio::test]
+async fn postgres_refuses_what_must_never_be() {
+    refuses_what_must_never_be(&Engine::postgres().await).await;
+}
+
+async fn refuses_what_must_never_be(engine: &Engine) {
+    let database = engine.database();
+    lay_ground(database).await;
+    for table in TABLES {
+        for change in table.refused {
+            let sql = insert(&table, change);
+            let refused = run(database, &sql).await;
+            assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{sql}: {refused:?}");
+        }
+        // Only now: what was refused must have been refused for the change, and for nothing else.
+        let sql = insert(&table, &[]);
+        run(database, &sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    }
+    for (what, sql) in [
+        ("a client with keys", "DELETE FROM clients WHERE slug = 'shop'"),
+        ("a lead with a history", "DELETE FROM leads WHERE display_name = 'a'"),
+        ("a workspace that owns something", "DELETE FROM workspaces WHERE name = 'b'"),
+        ("a lead merged into itself", "UPDATE leads SET merged_into_id = id, merged_at = 1"),
+        ("a row moved to another workspace", "UPDATE leads SET workspace_id = <workspace b>"),
+    ] {
+        let refused = run(database, sql).await;
+        assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{what}: {refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_of_a_revoked_key_can_be_used_again() {
+    for engine in [Engine::memory().await, Engine::postgres().await] {
+        let database = engine.database();
+        lay_ground(database).await;
+        let keys = TABLES.iter().find(|table| table.name == "client_api_keys").unwrap();
+        run(database, "UPDATE client_api_keys SET revoked_at = 2").await.unwrap();
+        run(database, &insert(keys, &[("name", "'live'")])).await.unwrap();
+    }
+}
+
+async fn lay_ground(database: &Database) {
+    for workspace in ["a", "b"] {
+        for sql in GROUND {
+            run(database, &sql.replace("{w}", workspace)).await.unwrap();
+        }
+    }
+    let second = "INSERT INTO leads (workspace_id, display_name, created_at, updated_at)
+                  VALUES (<workspace a>, 'second', 1, 1)";
+    run(database, second).await.unwrap();
+}
+
+/// The good row with some of its columns changed.
+fn insert(table: &Table, change: &[(&str, &str)]) -> String {
+    let mut row = table.row.to_vec();
+    for (column, value) in change {
+        match row.iter_mut().find(|(name, _)| name == column) {
+            Some(found) => found.1 = value,
+            None => row.push((column, value)),
+        }
+    }
+    let (columns, values): (Vec<&str>, Vec<&str>) = row.into_iter().unzip();
+    format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), values.join(", "))
+}
+
+async fn run(database: &Database, sql: &str) -> Result<u64, DatabaseError> {
+    let sql = with_ids(sql);
+    database.write(move |tx| tx.execute(&sql, &[])).await
+}
+
+fn with_ids(sql: &str) -> String {
+    let mut sql = sql.replace("{hash}", HASH);
+    for w in ["a", "b"] {
+        let workspace = format!("(SELECT id FROM workspaces WHERE name = '{w}')");
+        let of = |table: &str, filter: &str| {
+            format!("(SELECT min(id) FROM {table} WHERE workspace_id = {workspace} AND {filter})")
+        };
+        for (name, id) in [
+            ("workspace", workspace.clone()),
+            ("client", of("clients", "slug = 'shop'")),
+            ("lead", of("leads", &format!("display_name = '{w}'"))),
+            ("second lead", of("leads", "display_name = 'second'")),
+            ("audience", of("audiences", "slug = 'news'")),
+            ("topic", of("topics", "slug = 'offers'")),
+            ("campaign", of("campaigns", "external_key = 'spring'")),
+        ] {
+            sql = sql.replace(&format!("<{name} {w}>"), &id);
+        }
+    }
+    sql
+}
