@@ -262,7 +262,7 @@ pub(super) fn postpone(
 
 pub(super) fn depth(tx: &mut Tx<'_>, queue: &Queue, now: i64) -> Result<Depth, DatabaseError> {
     let mut count = |source: &str, at: Option<i64>| {
-        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM {source} LIMIT $2) AS some");
+        let sql = format!("SELECT count(*) FROM (SELECT 1 FROM {source} LIMIT $2) AS counted");
         let mut params = vec![Param::Text(queue.name), Param::Int(COUNTED)];
         params.extend(at.map(Param::Int));
         let rows = tx.query(&sql, &params)?;
