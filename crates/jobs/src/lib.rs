@@ -16,7 +16,7 @@ mod worker;
 
 pub use backoff::retry_delay;
 pub use event::{BatchItemFailure, BatchResponse, Event, EventError, Record};
-pub use handler::{Handler, Outcome};
+pub use handler::{Handler, Outcome, Work, for_contract};
 pub use relay::relay;
 pub use schedule::{Schedule, ScheduleError, keep_schedules};
 pub use tasks::Stop;

@@ -12,8 +12,10 @@ mod clock;
 pub mod items;
 pub mod later;
 pub mod model;
+mod postgres;
 pub mod queues;
 mod suite;
 
 pub use clock::FakeClock;
+pub use postgres::PostgresDatabase;
 pub use suite::{BoxFuture, Make};
