@@ -12,8 +12,12 @@ use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
-use crate::{backup, config, config_command, doctor, items, logging, serve};
+use crate::worker_command::{LambdaArgs, WorkerArgs};
+use crate::{
+    backup, config, config_command, doctor, items, logging, queues_command, serve, worker_command,
+};
 
 /// The messaging backend of a product in one binary
 ///
@@ -50,6 +54,12 @@ enum Command {
     Serve(ServeArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
+    /// Look at the queues, replay what was given up, and try whether messages come through
+    Queues(QueuesArgs),
+    /// Work on messages outside of the server
+    Worker(WorkerArgs),
+    /// Work on a queue's messages as an AWS Lambda function
+    Lambda(LambdaArgs),
     /// Copy the embedded database into a file, also while the server runs
     Backup(BackupArgs),
     /// Put a backup in the place of the embedded database
@@ -97,12 +107,15 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let settings = config::load(&Sources::gather(cli.config.as_deref(), flags)?)?;
     let config = Config::from(&settings);
     match &cli.command {
-        Command::Serve(_) => logging::start(&config.log),
+        Command::Serve(_) | Command::Lambda(_) => logging::start(&config.log),
         _ => logging::start_quietly(&settings, &config.log),
     }
     match cli.command {
         Command::Serve(args) => on_runtime(serve::run(&args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
+        Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
+        Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),
+        Command::Lambda(args) => on_runtime(worker_command::lambda(&args, &config)),
         Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
         Command::Restore(args) => backup::restore(&args, &config),
         Command::Doctor(args) => on_runtime(doctor::run(&args, &settings, &config)),

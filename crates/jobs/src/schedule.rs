@@ -35,6 +35,15 @@ pub enum ScheduleError {
     Zone(String),
 }
 
+/// Whether a text is a cron expression.
+pub fn check_cron(text: &str) -> Result<(), ScheduleError> {
+    parse_cron(text).map(drop)
+}
+
+fn parse_cron(text: &str) -> Result<Cron, ScheduleError> {
+    Cron::from_str(text).map_err(|error| ScheduleError::Cron(text.to_owned(), error.to_string()))
+}
+
 impl Schedule {
     /// `message` makes what is sent for an occurrence.
     pub fn new(
@@ -43,10 +52,8 @@ impl Schedule {
         zone: &str,
         message: impl Fn(Timestamp) -> Outgoing + Send + Sync + 'static,
     ) -> Result<Self, ScheduleError> {
-        let parsed = Cron::from_str(cron)
-            .map_err(|error| ScheduleError::Cron(cron.to_owned(), error.to_string()))?;
         let zone = TimeZone::get(zone).map_err(|_| ScheduleError::Zone(zone.to_owned()))?;
-        Ok(Self { name, cron: Box::new(parsed), zone, message: Arc::new(message) })
+        Ok(Self { name, cron: Box::new(parse_cron(cron)?), zone, message: Arc::new(message) })
     }
 
     /// The first occurrence after a moment.

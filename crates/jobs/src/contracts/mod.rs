@@ -72,3 +72,15 @@ pub trait Contract: Serialize + DeserializeOwned {
         Ok(body)
     }
 }
+
+/// Whether a body is one that a queue's worker can read.
+pub fn check_for_queue(queue: &str, body: &str) -> Result<(), ContractError> {
+    let mut refusal = None;
+    for shape in ALL.into_iter().filter(|shape| shape.queues.contains(&queue)) {
+        match check::body(shape, body) {
+            Ok(_) => return Ok(()),
+            Err(error) => refusal = Some(error),
+        }
+    }
+    refusal.map_or(Ok(()), Err)
+}

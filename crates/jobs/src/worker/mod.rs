@@ -23,7 +23,7 @@ use settle::{Settled, Settler, record};
 /// How long one poll of an empty queue takes.
 const POLL: Duration = Duration::from_secs(20);
 /// How long a poll may still take when the worker is to stop.
-const LAST_POLL: Duration = Duration::from_secs(1);
+const LAST_POLL: Duration = Duration::from_millis(300);
 
 /// How a worker goes about its queue.
 #[derive(Debug, Clone, PartialEq, Eq)]

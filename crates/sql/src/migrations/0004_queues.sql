@@ -34,6 +34,16 @@ CREATE TABLE timers (
 );
 CREATE INDEX timers_due ON timers (due_at);
 
+-- What came through when an operator tried the queues.
+CREATE TABLE probes (
+    run {key} NOT NULL,
+    number BIGINT NOT NULL CHECK (number > 0),
+    sent_at BIGINT NOT NULL,
+    handled_at BIGINT NOT NULL,
+    deliveries BIGINT NOT NULL CHECK (deliveries > 0),
+    PRIMARY KEY (run, number)
+);
+
 CREATE TABLE schedules (
     name {key} NOT NULL PRIMARY KEY,
     begun_for BIGINT NOT NULL
