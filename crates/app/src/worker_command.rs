@@ -73,10 +73,10 @@ pub(crate) async fn lambda(args: &LambdaArgs, config: &Config) -> Result<(), Fai
     let runtime = Runtime::open(&store, config).await?;
     let handler = runtime.handler(args.queue)?;
     let time_limit = config.workers.time_limit;
-    let ended = tidings_aws::run_lambda(move |event: String| {
+    let ended = tidings_aws::run_lambda(move |event| {
         let handler = std::sync::Arc::clone(&handler);
         async move {
-            let event = Event::parse(&event)?;
+            let event = Event::from_value(event)?;
             Ok(serde_json::to_value(event.handle(&*handler, time_limit).await)?)
         }
     });

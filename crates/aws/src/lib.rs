@@ -4,5 +4,7 @@
 //! transaction means (`kernel`), and any feature.
 
 mod dynamodb;
+mod lambda;
 
 pub use dynamodb::{DynamoDb, Missing, Settings};
+pub use lambda::run_lambda;

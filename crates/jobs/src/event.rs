@@ -64,7 +64,11 @@ pub enum EventError {
 
 impl Event {
     pub fn parse(json: &str) -> Result<Self, EventError> {
-        let event: Self = serde_json::from_str(json)?;
+        Self::from_value(serde_json::from_str(json)?)
+    }
+
+    pub fn from_value(json: serde_json::Value) -> Result<Self, EventError> {
+        let event: Self = serde_json::from_value(json)?;
         event.check()?;
         Ok(event)
     }

@@ -9,6 +9,9 @@ mod config;
 mod doctor;
 mod help;
 mod items;
+#[cfg(feature = "aws")]
+mod lambda;
 mod postgres;
+mod queues;
 mod serve;
 mod world;
