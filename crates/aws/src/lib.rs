@@ -1,8 +1,13 @@
 //! AWS: the engines that live there. The only crate that may name `aws_*`.
 //!
-//! Here: items on DynamoDB, or on any server that speaks its protocol. Not here: what an item, a condition or a
-//! transaction means (`kernel`), and any feature.
+//! Here: items and timers on DynamoDB, queues on SQS and SNS, or on any servers that speak their protocols. Not
+//! here: what an item, a transaction or a queue means (`kernel`), and any feature.
 
+mod connection;
 mod dynamodb;
+mod sqs;
+mod trouble;
 
-pub use dynamodb::{DynamoDb, Missing, Settings};
+pub use connection::{Missing, Settings};
+pub use dynamodb::DynamoDb;
+pub use sqs::Sqs;

@@ -13,7 +13,6 @@ mod store;
 mod stream;
 mod tables;
 mod transact;
-mod trouble;
 mod value;
 mod write;
 
@@ -22,42 +21,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_sdk_dynamodbstreams::Client as StreamsClient;
-use aws_smithy_http_client::tls;
 use tidings_kernel::{Clock, ItemEngine, ItemStore, StoreError, Workspace};
 use tokio::sync::OnceCell;
 
+use crate::connection::{self, Missing, Settings};
+use crate::trouble::Trouble;
 use store::Store;
 use stream::Bookmarks;
-use trouble::Trouble;
 
-/// What the SDK's own conventions (environment, profile, instance role) do not tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// A server other than the region's. `AWS_ENDPOINT_URL` does the same.
-    pub endpoint: Option<String>,
-    /// Begins the name of every table.
-    pub prefix: String,
-    pub missing: Missing,
-}
-
-/// What to do about a workspace that has no tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    Create,
-    /// For those who only look: a mistyped name must not cost money.
-    Refuse,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { endpoint: None, prefix: "tidings".to_owned(), missing: Missing::Create }
-    }
-}
+const PATIENCE_FOR_AN_ANSWER: Duration = Duration::from_secs(20);
 
 /// The item engine on DynamoDB.
 pub struct DynamoDb {
@@ -74,23 +49,13 @@ pub struct DynamoDb {
 impl DynamoDb {
     /// Region, credentials and endpoint come from where the SDK looks for them. Nothing is asked of the server.
     pub async fn connect(settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        // A server that holds the line without an answer must not hold us for ever.
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(3))
-            .operation_attempt_timeout(Duration::from_secs(20));
-        let loader = aws_config::defaults(BehaviorVersion::latest())
-            .http_client(https())
-            .timeout_config(timeouts.build());
-        Self::new(&loader.load().await, settings, clock)
+        let config = connection::load(PATIENCE_FOR_AN_ANSWER).await;
+        Self::new(&config, settings, clock)
     }
 
     /// With a configuration of the SDK that the caller has made.
     pub fn new(config: &SdkConfig, settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        let mut config = config.to_builder().http_client(https());
-        if let Some(endpoint) = settings.endpoint {
-            config.set_endpoint_url(Some(endpoint));
-        }
-        let config = config.build();
+        let config = connection::to_endpoint(config, settings.endpoint);
         Self {
             client: Client::new(&config),
             streams: StreamsClient::new(&config),
@@ -116,12 +81,6 @@ impl DynamoDb {
             bookmarks: Bookmarks::default(),
         }))
     }
-}
-
-/// The SDK's client with the cryptography that the rest of the program uses.
-fn https() -> SharedHttpClient {
-    let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring);
-    aws_smithy_http_client::Builder::new().tls_provider(provider).build_https()
 }
 
 #[async_trait]

@@ -13,9 +13,9 @@ use tidings_kernel::{Cancellation, Invalid, StoreError, Txn, Write};
 use super::expression;
 use super::retry::{FEW, PATIENCE, once, pause};
 use super::store::Store;
-use super::trouble::{Kind, Trouble};
 use super::value::{key_attributes, to_attributes};
 use super::write::there;
+use crate::trouble::{Kind, Trouble};
 
 const ON_FAILURE: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
 
