@@ -9,5 +9,5 @@ mod sqs;
 mod trouble;
 
 pub use connection::{Missing, Settings};
-pub use dynamodb::DynamoDb;
+pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, Workspaces};
 pub use sqs::Sqs;

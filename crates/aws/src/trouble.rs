@@ -249,7 +249,7 @@ mod tests {
             match answered(status, code).of_queue() {
                 QueueError::Unavailable(_) => assert!(again, "{code}"),
                 QueueError::Failed(_) => assert!(!again, "{code}"),
-                other => panic!("{code} became {other:?}"),
+                QueueError::Invalid(reason) => panic!("{code} became {reason:?}"),
             }
         }
     }

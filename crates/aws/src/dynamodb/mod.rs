@@ -3,17 +3,20 @@
 //! A workspace's tables are made when it is first opened (`tables`). Typed operations become expressions
 //! (`expression`), errors become words that decide what to do (`trouble`), and only what certainly did nothing
 //! is tried again (`retry`). The change stream is DynamoDB Streams, with checkpoints in the main table
-//! (`stream`). DynamoDB deletes by TTL in its own time; reads leave out what it has not got to.
+//! (`stream`), and so are the messages (`outbox`) and timers (`timers`) of transactions. DynamoDB deletes by TTL in its own time; reads leave out what it has not got to.
 
 mod expression;
 mod get;
+mod outbox;
 mod page;
 mod retry;
 mod store;
 mod stream;
 mod tables;
+mod timers;
 mod transact;
 mod value;
+mod workspaces;
 mod write;
 
 use std::collections::HashMap;
@@ -29,8 +32,12 @@ use tokio::sync::OnceCell;
 
 use crate::connection::{self, Missing, Settings};
 use crate::trouble::Trouble;
-use store::Store;
+pub use outbox::DynamoOutbox;
+use store::{Counter, Store};
 use stream::Bookmarks;
+pub use timers::DynamoTimers;
+use timers::NotedHours;
+pub use workspaces::Workspaces;
 
 const PATIENCE_FOR_AN_ANSWER: Duration = Duration::from_secs(20);
 
@@ -66,6 +73,15 @@ impl DynamoDb {
         }
     }
 
+    async fn open_store(&self, workspace: &Workspace) -> Result<Arc<Store>, StoreError> {
+        let cell = {
+            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(opened.entry(workspace.clone()).or_default())
+        };
+        let store = cell.get_or_try_init(|| self.make(workspace)).await?;
+        Ok(Arc::clone(store))
+    }
+
     async fn make(&self, workspace: &Workspace) -> Result<Arc<Store>, StoreError> {
         let stream_arns = match self.missing {
             Missing::Create => tables::ensure(&self.client, &self.prefix, workspace).await?,
@@ -79,6 +95,8 @@ impl DynamoDb {
             workspace: workspace.clone(),
             stream_arns,
             bookmarks: Bookmarks::default(),
+            messages: Counter::default(),
+            hours: NotedHours::default(),
         }))
     }
 }
@@ -86,12 +104,8 @@ impl DynamoDb {
 #[async_trait]
 impl ItemEngine for DynamoDb {
     async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StoreError> {
-        let cell = {
-            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(opened.entry(workspace.clone()).or_default())
-        };
-        let store = cell.get_or_try_init(|| self.make(workspace)).await?;
-        Ok(Arc::<Store>::clone(store))
+        let store = self.open_store(workspace).await?;
+        Ok(store)
     }
 
     async fn sweep(&self, _limit: usize) -> Result<usize, StoreError> {
