@@ -1,10 +1,15 @@
 //! AWS: the engines that live there. The only crate that may name `aws_*`.
 //!
-//! Here: items on DynamoDB, or on any server that speaks its protocol. Not here: what an item, a condition or a
-//! transaction means (`kernel`), and any feature.
+//! Here: items and timers on DynamoDB, queues on SQS and SNS, or on any servers that speak their protocols, and
+//! the runtime of Lambda. Not here: what an item, a transaction or a queue means (`kernel`), and any feature.
 
+mod connection;
 mod dynamodb;
 mod lambda;
+mod sqs;
+mod trouble;
 
-pub use dynamodb::{DynamoDb, Missing, Settings};
+pub use connection::{Missing, Settings};
+pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, Workspaces};
 pub use lambda::run_lambda;
+pub use sqs::Sqs;

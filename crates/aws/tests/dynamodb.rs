@@ -6,6 +6,7 @@
     reason = "everything here runs inside a test, where a panic is how a failure is told"
 )]
 
+mod credentials;
 mod proxy;
 mod server;
 

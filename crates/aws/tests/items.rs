@@ -1,5 +1,6 @@
 //! The item suite on a DynamoDB server, a fresh one for each case.
 
+mod credentials;
 mod server;
 
 use std::process::ExitCode;

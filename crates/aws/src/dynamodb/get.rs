@@ -8,9 +8,9 @@ use tidings_kernel::{Invalid, Item, Key, MAX_BATCH_GET, StoreError, Table};
 
 use super::retry::{PATIENCE, pause};
 use super::store::Store;
-use super::trouble::Trouble;
 use super::value::{key_attributes, to_item};
 use super::write::there;
+use crate::trouble::Trouble;
 
 /// What one request may ask for.
 const BATCH: usize = 100;

@@ -3,18 +3,20 @@
 //! A workspace's tables are made when it is first opened (`tables`). Typed operations become expressions
 //! (`expression`), errors become words that decide what to do (`trouble`), and only what certainly did nothing
 //! is tried again (`retry`). The change stream is DynamoDB Streams, with checkpoints in the main table
-//! (`stream`). DynamoDB deletes by TTL in its own time; reads leave out what it has not got to.
+//! (`stream`), and so are the messages (`outbox`) and timers (`timers`) of transactions. DynamoDB deletes by TTL in its own time; reads leave out what it has not got to.
 
 mod expression;
 mod get;
+mod outbox;
 mod page;
 mod retry;
 mod store;
 mod stream;
 mod tables;
+mod timers;
 mod transact;
-mod trouble;
 mod value;
+mod workspaces;
 mod write;
 
 use std::collections::HashMap;
@@ -22,42 +24,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_sdk_dynamodbstreams::Client as StreamsClient;
-use aws_smithy_http_client::tls;
 use tidings_kernel::{Clock, ItemEngine, ItemStore, StoreError, Workspace};
 use tokio::sync::OnceCell;
 
-use store::Store;
+use crate::connection::{self, Missing, Settings};
+use crate::trouble::Trouble;
+pub use outbox::DynamoOutbox;
+use store::{Counter, Store};
 use stream::Bookmarks;
-use trouble::Trouble;
+pub use timers::DynamoTimers;
+use timers::NotedHours;
+pub use workspaces::Workspaces;
 
-/// What the SDK's own conventions (environment, profile, instance role) do not tell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settings {
-    /// A server other than the region's. `AWS_ENDPOINT_URL` does the same.
-    pub endpoint: Option<String>,
-    /// Begins the name of every table.
-    pub prefix: String,
-    pub missing: Missing,
-}
-
-/// What to do about a workspace that has no tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missing {
-    Create,
-    /// For those who only look: a mistyped name must not cost money.
-    Refuse,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { endpoint: None, prefix: "tidings".to_owned(), missing: Missing::Create }
-    }
-}
+const PATIENCE_FOR_AN_ANSWER: Duration = Duration::from_secs(20);
 
 /// The item engine on DynamoDB.
 pub struct DynamoDb {
@@ -74,23 +56,13 @@ pub struct DynamoDb {
 impl DynamoDb {
     /// Region, credentials and endpoint come from where the SDK looks for them. Nothing is asked of the server.
     pub async fn connect(settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        // A server that holds the line without an answer must not hold us for ever.
-        let timeouts = TimeoutConfig::builder()
-            .connect_timeout(Duration::from_secs(3))
-            .operation_attempt_timeout(Duration::from_secs(20));
-        let loader = aws_config::defaults(BehaviorVersion::latest())
-            .http_client(https())
-            .timeout_config(timeouts.build());
-        Self::new(&loader.load().await, settings, clock)
+        let config = connection::load(PATIENCE_FOR_AN_ANSWER).await;
+        Self::new(&config, settings, clock)
     }
 
     /// With a configuration of the SDK that the caller has made.
     pub fn new(config: &SdkConfig, settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        let mut config = config.to_builder().http_client(https());
-        if let Some(endpoint) = settings.endpoint {
-            config.set_endpoint_url(Some(endpoint));
-        }
-        let config = config.build();
+        let config = connection::to_endpoint(config, settings.endpoint);
         Self {
             client: Client::new(&config),
             streams: StreamsClient::new(&config),
@@ -99,6 +71,15 @@ impl DynamoDb {
             missing: settings.missing,
             opened: Mutex::default(),
         }
+    }
+
+    async fn open_store(&self, workspace: &Workspace) -> Result<Arc<Store>, StoreError> {
+        let cell = {
+            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(opened.entry(workspace.clone()).or_default())
+        };
+        let store = cell.get_or_try_init(|| self.make(workspace)).await?;
+        Ok(Arc::clone(store))
     }
 
     async fn make(&self, workspace: &Workspace) -> Result<Arc<Store>, StoreError> {
@@ -114,25 +95,17 @@ impl DynamoDb {
             workspace: workspace.clone(),
             stream_arns,
             bookmarks: Bookmarks::default(),
+            messages: Counter::default(),
+            hours: NotedHours::default(),
         }))
     }
-}
-
-/// The SDK's client with the cryptography that the rest of the program uses.
-fn https() -> SharedHttpClient {
-    let provider = tls::Provider::Rustls(tls::rustls_provider::CryptoMode::Ring);
-    aws_smithy_http_client::Builder::new().tls_provider(provider).build_https()
 }
 
 #[async_trait]
 impl ItemEngine for DynamoDb {
     async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StoreError> {
-        let cell = {
-            let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(opened.entry(workspace.clone()).or_default())
-        };
-        let store = cell.get_or_try_init(|| self.make(workspace)).await?;
-        Ok(Arc::<Store>::clone(store))
+        let store = self.open_store(workspace).await?;
+        Ok(store)
     }
 
     async fn sweep(&self, _limit: usize) -> Result<usize, StoreError> {

@@ -11,8 +11,8 @@ use tidings_kernel::{
 
 use super::expression::{self, Placeholders, Simple};
 use super::store::Store;
-use super::trouble::Trouble;
 use super::value::{Attributes, key_attributes, to_attributes, to_item};
+use crate::trouble::Trouble;
 
 /// No request needs to read more items than that to fill 1 MB with the smallest ones worth storing.
 const MAX_REQUEST: usize = 10_000;

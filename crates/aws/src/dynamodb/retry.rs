@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 
-use super::trouble::{Kind, Trouble};
+use crate::trouble::{Kind, Trouble};
 
 /// Conflicts and throttling pass; about three seconds in all.
 pub(super) const PATIENCE: u32 = 12;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
@@ -12,6 +13,7 @@ use tidings_kernel::{
 };
 
 use super::stream::Bookmarks;
+use super::timers::NotedHours;
 
 pub(super) struct Store {
     pub(super) client: Client,
@@ -22,6 +24,18 @@ pub(super) struct Store {
     /// The address of each table's stream, by the table's name.
     pub(super) stream_arns: HashMap<&'static str, String>,
     pub(super) bookmarks: Bookmarks,
+    /// Numbers the messages of this process, to keep them in order.
+    pub(super) messages: Counter,
+    pub(super) hours: NotedHours,
+}
+
+#[derive(Default)]
+pub(super) struct Counter(AtomicU32);
+
+impl Counter {
+    pub(super) fn next(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed)
+    }
 }
 
 /// Dots stand between the parts, because neither a workspace's name nor a table's can have one: two workspaces

@@ -19,7 +19,7 @@ use tracing::{debug, info};
 
 use super::retry::{PATIENCE, pause, wait};
 use super::store::table_name;
-use super::trouble::{Kind, Trouble};
+use crate::trouble::{Kind, Trouble};
 
 /// DynamoDB needs some ten seconds for a table, and now and then a few minutes.
 const PATIENCE_FOR_A_TABLE: u32 = 300;

@@ -13,9 +13,10 @@ use tidings_kernel::{Cancellation, Invalid, StoreError, Txn, Write};
 use super::expression;
 use super::retry::{FEW, PATIENCE, once, pause};
 use super::store::Store;
-use super::trouble::{Kind, Trouble};
+use super::timers::timer_writes;
 use super::value::{key_attributes, to_attributes};
 use super::write::there;
+use crate::trouble::{Kind, Trouble};
 
 const ON_FAILURE: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
 
@@ -24,7 +25,13 @@ impl Store {
     /// may be repeated: if it had landed after all, the repetition is answered as the first would have been.
     pub(super) async fn commit(&self, txn: Txn) -> Result<(), StoreError> {
         txn.validate()?;
-        let writes = txn.writes.into_iter().map(|write| self.item_of(write)).collect();
+        let now = self.clock.now();
+        self.note_hours(&txn.timers, now).await?;
+        let asked = txn.writes.len();
+        let messages = txn.messages.into_iter().map(|message| self.message_write(message, now));
+        let timers = txn.timers.into_iter().flat_map(|change| timer_writes(change, now));
+        let writes = txn.writes.into_iter().chain(messages).chain(timers);
+        let writes = writes.map(|write| self.item_of(write)).collect();
         let request = self
             .client
             .transact_write_items()
@@ -48,7 +55,7 @@ impl Store {
                 Kind::Refused => false,
             };
             if !again {
-                return Err(refusal(trouble, unanswered > 0));
+                return Err(refusal(trouble, asked, unanswered > 0));
             }
             pause(tries).await;
         }
@@ -135,12 +142,21 @@ fn is_conflict(code: &str) -> bool {
     matches!(code, "TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded")
 }
 
-/// `may_have_landed`: a try got no answer, and may still be at work.
-fn refusal(trouble: Trouble<TransactWriteItemsError>, may_have_landed: bool) -> StoreError {
+/// Only of the writes that were asked for is a reason told; those of messages and timers come after them and expect
+/// nothing. `may_have_landed`: a try got no answer, and may still be at work.
+fn refusal(
+    trouble: Trouble<TransactWriteItemsError>,
+    asked: usize,
+    may_have_landed: bool,
+) -> StoreError {
     match reasons(&trouble) {
         Some(reasons) if !only_conflicts(reasons) => {
-            match reasons.iter().map(cancellation).collect() {
-                Ok(cancellations) => StoreError::Cancelled(cancellations),
+            let told: Result<Vec<_>, _> = reasons.iter().take(asked).map(cancellation).collect();
+            match told {
+                Ok(told) if told.iter().all(|reason| *reason == Cancellation::None) => {
+                    trouble.of_write()
+                }
+                Ok(told) => StoreError::Cancelled(told),
                 Err(error) => error,
             }
         }

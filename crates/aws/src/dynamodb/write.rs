@@ -15,8 +15,8 @@ use tidings_kernel::{Delete, Item, Put, Returns, StoreError, Txn, Update, Write}
 use super::expression::{self, Compiled};
 use super::retry::{once, send_write};
 use super::store::Store;
-use super::trouble::Trouble;
 use super::value::{Attributes, key_attributes, to_attributes, to_item};
+use crate::trouble::Trouble;
 
 impl Store {
     pub(super) async fn write(&self, write: Write) -> Result<Option<Item>, StoreError> {

@@ -4,10 +4,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use tidings_aws::{DynamoDb, Settings};
 use tidings_kernel::Clock;
+
+use crate::credentials::config;
 
 pub(crate) struct Server {
     process: Child,
@@ -68,12 +68,6 @@ fn line(from: &mut impl BufRead) -> String {
 
 /// An engine on a server that takes any credentials.
 pub(crate) fn connect(endpoint: &str, clock: Arc<dyn Clock>) -> DynamoDb {
-    let credentials = Credentials::new("test", "test", None, None, "test");
-    let config = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("eu-central-1"))
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .build();
     let settings = Settings { endpoint: Some(endpoint.to_owned()), ..Settings::default() };
-    DynamoDb::new(&config, settings, clock)
+    DynamoDb::new(&config(), settings, clock)
 }

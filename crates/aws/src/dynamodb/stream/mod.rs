@@ -13,7 +13,7 @@ use aws_sdk_dynamodbstreams::types::Shard;
 use tidings_kernel::{ChangeBatch, StoreError, Table, check_consumer};
 
 use super::store::Store;
-use super::trouble::Trouble;
+use crate::trouble::Trouble;
 use checkpoint::{Mark, Position};
 pub(super) use shard::Bookmarks;
 use shard::ShardReader;

@@ -10,8 +10,8 @@ use tidings_kernel::{Change, ChangeKind, StoreError, Table};
 
 use super::checkpoint::Mark;
 use crate::dynamodb::store::Store;
-use crate::dynamodb::trouble::Trouble;
 use crate::dynamodb::value::stream_item;
+use crate::trouble::Trouble;
 
 /// What one request may ask for.
 const MAX_RECORDS: usize = 1000;

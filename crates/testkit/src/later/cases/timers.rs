@@ -34,7 +34,7 @@ async fn a_timer_fires_at_its_time_and_once(ground: Ground) {
     let fired = ground.fire().await;
     assert_eq!(fired.count, 0);
     assert_eq!(fired.next_due, Some(ground.now() + 10.minutes()));
-    ground.pass(599_999.milliseconds());
+    ground.pass(9.minutes().seconds(59).milliseconds(999));
     assert_eq!(ground.fire().await.count, 0);
     ground.pass(1.milliseconds());
     assert_eq!(ground.fired().await, ["a"]);

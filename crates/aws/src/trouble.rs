@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
-use tidings_kernel::{Invalid, StoreError};
+use tidings_kernel::{Invalid, QueueError, StoreError};
 
 /// An error of the SDK, classified by its kind and code; never by its text, which servers word differently.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) enum Kind {
     Unanswered,
     /// Nothing was done, and the same request will be refused again.
     Refused,
-    /// An answer of this operation's own: a failed condition, a cancelled transaction, a missing table.
+    /// An answer of this operation's own: a failed condition, a cancelled transaction, a missing table or queue.
     Answered,
 }
 
@@ -72,6 +72,20 @@ where
         StoreError::Uncertain(self.into_source())
     }
 
+    /// What a request to a queue answers. All of them may be repeated.
+    pub(super) fn of_queue(self) -> QueueError {
+        match self.kind {
+            Kind::Throttled | Kind::Conflict | Kind::NotSent | Kind::Unanswered => {
+                QueueError::Unavailable(self.into_source())
+            }
+            Kind::Refused => QueueError::Failed(self.into_source()),
+            Kind::Answered if self.code().is_some_and(passes) => {
+                QueueError::Unavailable(self.into_source())
+            }
+            Kind::Answered => QueueError::Failed(self.into_source()),
+        }
+    }
+
     fn message(&self) -> String {
         let code = || self.code().unwrap_or("no reason given").to_owned();
         self.error.message().map_or_else(code, str::to_owned)
@@ -81,6 +95,22 @@ where
     fn into_source(self) -> Box<dyn Error + Send + Sync> {
         DisplayErrorContext(*self.error).to_string().into()
     }
+}
+
+/// A queue that is missing is made anew, one that was just deleted can be made in a minute, and credentials are
+/// renewed.
+fn passes(code: &str) -> bool {
+    matches!(
+        code,
+        "QueueDoesNotExist"
+            | "AWS.SimpleQueueService.NonExistentQueue"
+            | "QueueDeletedRecently"
+            | "AWS.SimpleQueueService.QueueDeletedRecently"
+            | "NotFound"
+            | "ExpiredToken"
+            | "ExpiredTokenException"
+            | "RequestExpired"
+    )
 }
 
 fn kind<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Kind {
@@ -99,7 +129,15 @@ fn kind<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Kind {
                 "ProvisionedThroughputExceededException"
                 | "RequestLimitExceeded"
                 | "ThrottlingException"
-                | "LimitExceededException",
+                | "LimitExceededException"
+                | "RequestThrottled"
+                | "ThrottledException"
+                | "Throttled"
+                | "Throttling"
+                | "OverLimit"
+                | "AWS.SimpleQueueService.OverLimit"
+                | "KmsThrottled"
+                | "KMSThrottling",
             ) => Kind::Throttled,
             Some(
                 "TransactionConflictException"
@@ -137,7 +175,7 @@ mod tests {
     use aws_sdk_dynamodb::config::http::HttpResponse;
     use aws_sdk_dynamodb::error::{ConnectorError, ErrorMetadata, SdkError};
     use aws_sdk_dynamodb::operation::put_item::PutItemError;
-    use tidings_kernel::{Invalid, StoreError};
+    use tidings_kernel::{Invalid, QueueError, StoreError};
 
     use super::{Kind, Trouble};
 
@@ -195,5 +233,24 @@ mod tests {
             answered(400, "TransactionConflictException").of_write(),
             StoreError::Conflict
         ));
+    }
+
+    #[test]
+    fn a_queue_is_asked_again_only_if_that_can_help() {
+        for (status, code, again) in [
+            (400, "RequestThrottled", true),
+            (403, "OverLimit", true),
+            (400, "AWS.SimpleQueueService.NonExistentQueue", true),
+            (403, "ExpiredToken", true),
+            (503, "ServiceUnavailable", true),
+            (403, "AccessDenied", false),
+            (400, "InvalidAttributeValue", false),
+        ] {
+            match answered(status, code).of_queue() {
+                QueueError::Unavailable(_) => assert!(again, "{code}"),
+                QueueError::Failed(_) => assert!(!again, "{code}"),
+                QueueError::Invalid(reason) => panic!("{code} became {reason:?}"),
+            }
+        }
     }
 }

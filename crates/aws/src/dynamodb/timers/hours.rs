@@ -1,0 +1,155 @@
+//! Hours that have timers: which they are is noted under `TIMERS`, each in an item of its own.
+//!
+//! A node notes an hour before it puts the first timer into it, and remembers that it did. A note is taken away
+//! when its hour has been over for another one and is empty, so that no node can still be writing to it, unless
+//! its clock is more than an hour behind.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_kernel::{Delete, Key, Put, Query, SortRange, StoreError, Write, tables::MAIN};
+
+use crate::dynamodb::store::Store;
+
+const PARTITION: &str = "TIMERS";
+const SECONDS: i64 = 60 * 60;
+/// Dues are spread over a year or so; what is forgotten is noted again.
+const REMEMBERED: usize = 20_000;
+/// Threads that read the clock one after the other may tell of it in another order.
+const STEP_BACK: SignedDuration = SignedDuration::from_mins(1);
+
+/// An hour of UTC, counted from 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Hour(i64);
+
+impl Hour {
+    pub(super) fn of(time: Timestamp) -> Self {
+        Self(time.as_second().div_euclid(SECONDS))
+    }
+
+    /// Whether it ended more than an hour before.
+    fn is_long_over(self, now: Timestamp) -> bool {
+        Self::of(now).0 - self.0 > 1
+    }
+}
+
+impl fmt::Display for Hour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = Timestamp::from_second(self.0 * SECONDS).expect("it is the hour of a time");
+        write!(f, "{}", start.strftime("%Y-%m-%dT%H"))
+    }
+}
+
+/// The hours that this process has noted.
+#[derive(Default)]
+pub(in crate::dynamodb) struct NotedHours(Mutex<Noted>);
+
+#[derive(Default)]
+struct Noted {
+    hours: HashSet<Hour>,
+    latest: Timestamp,
+}
+
+impl NotedHours {
+    /// Those that are not known to be noted. If the clock has gone back, none is: in the time that it tells for
+    /// the second time, others may have taken the notes away.
+    pub(super) fn unknown(
+        &self,
+        hours: impl Iterator<Item = Hour>,
+        now: Timestamp,
+    ) -> HashSet<Hour> {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < noted.latest - STEP_BACK || noted.hours.len() > REMEMBERED {
+            noted.hours.clear();
+            noted.latest = now;
+        }
+        noted.latest = noted.latest.max(now);
+        hours.filter(|hour| !noted.hours.contains(hour)).collect()
+    }
+
+    fn remember(&self, hour: Hour) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hours.insert(hour);
+    }
+
+    fn forget(&self, hour: Hour) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hours.remove(&hour);
+    }
+}
+
+impl Store {
+    pub(super) async fn note_hour(&self, hour: Hour) -> Result<(), StoreError> {
+        let item = MAIN.bare_item(&note_key(hour)).with("hour", hour.0);
+        self.write(Write::Put(Put::new(&MAIN, item))).await?;
+        self.hours.remember(hour);
+        Ok(())
+    }
+
+    /// The hours up to now that may have timers, the earliest first. The present one is always among them: a node
+    /// with a clock that is ahead may have taken its note away.
+    pub(super) async fn hours_to_look_at(&self, now: Timestamp) -> Result<Vec<Hour>, StoreError> {
+        let present = Hour::of(now);
+        let query = Query::new(&MAIN, PARTITION).range(SortRange::Lt(present.to_string()));
+        let mut hours = Vec::new();
+        let mut cursor = None;
+        loop {
+            let page = self.query_page(&query.clone().limit(1_000).after(cursor)).await?;
+            hours.extend(page.items.iter().filter_map(|item| item.integer("hour")).map(Hour));
+            cursor = page.cursor;
+            if cursor.is_none() {
+                hours.push(present);
+                return Ok(hours);
+            }
+        }
+    }
+
+    /// Takes away the note of an hour that was found empty, if it has been over for long enough.
+    pub(super) async fn close_hour(&self, hour: Hour, now: Timestamp) -> Result<(), StoreError> {
+        if !hour.is_long_over(now) {
+            return Ok(());
+        }
+        self.hours.forget(hour);
+        self.write(Write::Delete(Delete::new(&MAIN, note_key(hour)))).await.map(drop)
+    }
+}
+
+fn note_key(hour: Hour) -> Key {
+    Key::new(PARTITION, hour.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{Timestamp, ToSpan};
+
+    use super::{Hour, NotedHours};
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-16T{time}Z").parse().unwrap()
+    }
+
+    #[test]
+    fn an_hour_is_long_over_after_another_one() {
+        let hour = Hour::of(at("06:59:59"));
+        assert_eq!(hour.to_string(), "2026-11-16T06");
+        assert!(!hour.is_long_over(at("06:30:00")));
+        assert!(!hour.is_long_over(at("07:59:59")));
+        assert!(hour.is_long_over(at("08:00:00")));
+        assert!(!hour.is_long_over(at("01:00:00")));
+        assert_eq!(Hour::of(Timestamp::UNIX_EPOCH - 1.second()).to_string(), "1969-12-31T23");
+    }
+
+    #[test]
+    fn an_hour_is_noted_once_unless_the_clock_goes_back() {
+        let noted = NotedHours::default();
+        let hour = Hour::of(at("09:00:00"));
+        let unknown = |now: &str| noted.unknown([hour].into_iter(), at(now)).len();
+        assert_eq!(unknown("06:00:00"), 1);
+        noted.remember(hour);
+        assert_eq!(unknown("06:30:00"), 0);
+        assert_eq!(unknown("06:29:30"), 0);
+        assert_eq!(unknown("06:20:00"), 1);
+        noted.remember(hour);
+        assert_eq!(unknown("06:20:01"), 0);
+    }
+}
