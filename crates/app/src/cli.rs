@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
@@ -13,7 +14,7 @@ use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::serve::ServeArgs;
-use crate::{backup, config, config_command, doctor, items, logging, serve};
+use crate::{access, backup, config, config_command, doctor, items, logging, serve};
 
 /// The messaging backend of a product in one binary
 ///
@@ -26,6 +27,7 @@ use crate::{backup, config, config_command, doctor, items, logging, serve};
     max_term_width = 100,
     after_help = "\
 First steps:
+  tidings bootstrap                         make the first workspace and print its key
   tidings serve                             start the server on http://127.0.0.1:8080
   tidings doctor                            check that everything is as it should be
   tidings config --template > tidings.toml  make a configuration file
@@ -48,6 +50,14 @@ pub(crate) struct Cli {
 enum Command {
     /// Start the server
     Serve(ServeArgs),
+    /// Make the first workspace, with a client and a key that can do everything
+    Bootstrap(BootstrapArgs),
+    /// List, make and switch off workspaces
+    Workspaces(WorkspacesArgs),
+    /// List, make and switch off the applications of a workspace
+    Clients(ClientsArgs),
+    /// List, make and revoke the API keys of a client
+    Keys(KeysArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Copy the embedded database into a file, also while the server runs
@@ -102,6 +112,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         Command::Serve(args) => on_runtime(serve::run(&args, &config)),
+        Command::Bootstrap(args) => on_runtime(access::bootstrap(args, &config)),
+        Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
+        Command::Clients(args) => on_runtime(access::clients(args, &config)),
+        Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
         Command::Restore(args) => backup::restore(&args, &config),

@@ -19,8 +19,9 @@ enum Purpose {
 /// An open engine.
 pub(crate) struct Store {
     pub(crate) engine: Arc<dyn ItemEngine>,
-    /// What is behind it, where that is SQL.
+    /// Where the relations are. On AWS that is PostgreSQL, if its URL is set.
     pub(crate) database: Option<Database>,
+    kind: Engine,
 }
 
 impl Store {
@@ -41,7 +42,7 @@ impl Store {
             Engine::Aws => return open_aws(config, purpose).await,
         };
         let engine = Arc::new(SqlItems::new(database.clone(), Arc::new(SystemClock)));
-        Ok(Self { engine, database: Some(database) })
+        Ok(Self { engine, database: Some(database), kind: config.engine })
     }
 
     pub(crate) async fn workspace(
@@ -49,9 +50,9 @@ impl Store {
         workspace: &Workspace,
     ) -> Result<Arc<dyn ItemStore>, Failure> {
         let opened = self.engine.open(workspace).await;
-        opened.map_err(|error| match self.database {
-            Some(_) => Failure::from(error),
-            None => Failure::from(error).hint(
+        opened.map_err(|error| match self.kind {
+            Engine::Embedded | Engine::Postgres => Failure::from(error),
+            Engine::Aws => Failure::from(error).hint(
                 "is the workspace right? AWS_REGION, AWS_PROFILE and aws.endpoint_url say which \
                  server is meant, and its user needs the right to make and use tables",
             ),
@@ -65,6 +66,33 @@ impl Store {
         }
     }
 }
+
+/// Opens only what the relations are in: workspaces, clients and keys need no items.
+pub(crate) async fn open_relations(config: &Config) -> Result<Database, Failure> {
+    match config.engine {
+        Engine::Embedded => open_embedded(config).await,
+        Engine::Aws if config.postgres.url.is_none() => Err(Failure::usage(
+            "store.engine is \"aws\", where workspaces, clients and keys are in PostgreSQL, but \
+             postgres.url is not set",
+        )
+        .hint(WHERE_THE_URL_IS_SET)),
+        Engine::Postgres | Engine::Aws => open_postgres(&config.postgres).await,
+    }
+}
+
+/// Who looks for something in the wrong folder must not be told that it is gone, by a database that was made
+/// for the answer.
+pub(crate) fn must_exist(config: &Config) -> Result<(), Failure> {
+    let path = &config.embedded.path;
+    if config.engine == Engine::Embedded && !path.exists() {
+        return Err(Failure::failed(format!("there is no database {}", path.display()))
+            .hint("embedded.path says where it is; `tidings config` shows it"));
+    }
+    Ok(())
+}
+
+const WHERE_THE_URL_IS_SET: &str =
+    "set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE";
 
 /// The engine's name, as the configuration spells it.
 pub(crate) fn name(engine: Engine) -> &'static str {
@@ -93,9 +121,7 @@ async fn open_embedded(config: &Config) -> Result<Database, Failure> {
 async fn open_postgres(postgres: &Postgres) -> Result<Database, Failure> {
     let Some(url) = &postgres.url else {
         return Err(Failure::usage("store.engine is \"postgres\", but postgres.url is not set")
-            .hint(
-                "set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE",
-            ));
+            .hint(WHERE_THE_URL_IS_SET));
     };
     let encrypted = match &postgres.tls_ca_file {
         Some(path) => Tls::VerifyFullWith(path.clone()),
@@ -156,7 +182,11 @@ async fn open_aws(config: &Config, purpose: Purpose) -> Result<Store, Failure> {
         },
     };
     let engine = tidings_aws::DynamoDb::connect(settings, Arc::new(SystemClock)).await;
-    Ok(Store { engine: Arc::new(engine), database: None })
+    let database = match (purpose, &config.postgres.url) {
+        (Purpose::Use, Some(_)) => Some(open_postgres(&config.postgres).await?),
+        (Purpose::Use, None) | (Purpose::Look, _) => None,
+    };
+    Ok(Store { engine: Arc::new(engine), database, kind: config.engine })
 }
 
 #[cfg(not(feature = "aws"))]

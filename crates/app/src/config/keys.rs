@@ -97,7 +97,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "postgres.url",
-        doc: "The PostgreSQL database. Needed if store.engine is \"postgres\".",
+        doc: "The PostgreSQL database. Needed if store.engine is \"postgres\", and on \"aws\" for all but items.",
         kind: Kind::Url { schemes: &["postgres", "postgresql"] },
         preset: Preset::Unset { example: "postgres://tidings:password@db.example.org/tidings" },
         secret: true,

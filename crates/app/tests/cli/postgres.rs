@@ -38,6 +38,28 @@ fn items_and_the_doctor_work_on_postgresql() {
 }
 
 #[test]
+fn keys_work_on_postgresql() {
+    let (world, workspace) = on_postgres();
+    let inside =
+        |arguments: &[&str]| world.ok(&[arguments, &["--workspace", workspace.as_str()]].concat());
+    world.ok(&["workspaces", "create", &workspace]);
+    inside(&["clients", "create", "shop"]);
+    let new = ["keys", "create", "--client", "shop", "--name", "live", "--scope", "read"];
+    let made: serde_json::Value = serde_json::from_str(&inside(&new)).unwrap();
+    let server = world.serve(&[]);
+    let key = made["key"].as_str().unwrap();
+    assert!(server.get_with(key, "/v1/clients").contains("\"slug\":\"shop\""));
+    inside(&["keys", "revoke", made["public_id"].as_str().unwrap()]);
+    assert!(server.get_with(key, "/v1/clients").starts_with("HTTP/1.0 401"));
+    server.stop();
+    world.ok(&["workspaces", "disable", &workspace]);
+    // Whatever else is in this database, it has a workspace now.
+    let again = world.run(&["bootstrap"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("this was done before"), "{}", again.stderr);
+}
+
+#[test]
 fn a_server_that_does_not_answer_is_told_without_its_password() {
     let mut world = World::new();
     world.set("TIDINGS_STORE__ENGINE", "postgres");
