@@ -13,8 +13,13 @@ use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
-use crate::{access, backup, config, config_command, doctor, items, logging, serve};
+use crate::worker_command::{LambdaArgs, WorkerArgs};
+use crate::{
+    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    worker_command,
+};
 
 /// The messaging backend of a product in one binary
 ///
@@ -60,6 +65,12 @@ enum Command {
     Keys(KeysArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
+    /// Look at the queues, replay what was given up, and try whether messages come through
+    Queues(QueuesArgs),
+    /// Work on messages outside of the server
+    Worker(WorkerArgs),
+    /// Work on a queue's messages as an AWS Lambda function
+    Lambda(LambdaArgs),
     /// Copy the embedded database into a file, also while the server runs
     Backup(BackupArgs),
     /// Put a backup in the place of the embedded database
@@ -107,7 +118,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     let settings = config::load(&Sources::gather(cli.config.as_deref(), flags)?)?;
     let config = Config::from(&settings);
     match &cli.command {
-        Command::Serve(_) => logging::start(&config.log),
+        Command::Serve(_) | Command::Lambda(_) => logging::start(&config.log),
         _ => logging::start_quietly(&settings, &config.log),
     }
     match cli.command {
@@ -117,6 +128,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
+        Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
+        Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),
+        Command::Lambda(args) => on_runtime(worker_command::lambda(&args, &config)),
         Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
         Command::Restore(args) => backup::restore(&args, &config),
         Command::Doctor(args) => on_runtime(doctor::run(&args, &settings, &config)),

@@ -14,7 +14,11 @@ mod failure;
 mod items;
 mod logging;
 mod output;
+mod probe;
+mod queues_command;
+mod runtime;
 mod serve;
 mod store;
+mod worker_command;
 
 pub use cli::{command, main};

@@ -19,9 +19,10 @@ enum Purpose {
 /// An open engine.
 pub(crate) struct Store {
     pub(crate) engine: Arc<dyn ItemEngine>,
-    /// Where the relations are. On AWS that is PostgreSQL, if its URL is set.
+    /// Relations, and on SQL everything. On AWS only if postgres.url is set.
     pub(crate) database: Option<Database>,
-    kind: Engine,
+    #[cfg(feature = "aws")]
+    pub(crate) dynamodb: Option<Arc<tidings_aws::DynamoDb>>,
 }
 
 impl Store {
@@ -42,7 +43,20 @@ impl Store {
             Engine::Aws => return open_aws(config, purpose).await,
         };
         let engine = Arc::new(SqlItems::new(database.clone(), Arc::new(SystemClock)));
-        Ok(Self { engine, database: Some(database), kind: config.engine })
+        Ok(Self {
+            engine,
+            database: Some(database),
+            #[cfg(feature = "aws")]
+            dynamodb: None,
+        })
+    }
+
+    /// Where relations are.
+    pub(crate) fn relations(&self) -> Result<&Database, Failure> {
+        self.database.as_ref().ok_or_else(|| {
+            Failure::usage("relations need PostgreSQL on AWS too, and postgres.url is not set")
+                .hint(WHERE_THE_URL_IS_SET)
+        })
     }
 
     pub(crate) async fn workspace(
@@ -50,13 +64,23 @@ impl Store {
         workspace: &Workspace,
     ) -> Result<Arc<dyn ItemStore>, Failure> {
         let opened = self.engine.open(workspace).await;
-        opened.map_err(|error| match self.kind {
-            Engine::Embedded | Engine::Postgres => Failure::from(error),
-            Engine::Aws => Failure::from(error).hint(
+        opened.map_err(|error| match self.is_on_aws() {
+            false => Failure::from(error),
+            true => Failure::from(error).hint(
                 "is the workspace right? AWS_REGION, AWS_PROFILE and aws.endpoint_url say which \
                  server is meant, and its user needs the right to make and use tables",
             ),
         })
+    }
+
+    #[cfg(feature = "aws")]
+    fn is_on_aws(&self) -> bool {
+        self.dynamodb.is_some()
+    }
+
+    #[cfg(not(feature = "aws"))]
+    fn is_on_aws(&self) -> bool {
+        false
     }
 
     /// Finishes what was begun. What comes later is refused.
@@ -181,19 +205,24 @@ async fn open_aws(config: &Config, purpose: Purpose) -> Result<Store, Failure> {
             Purpose::Look => tidings_aws::Missing::Refuse,
         },
     };
-    let engine = tidings_aws::DynamoDb::connect(settings, Arc::new(SystemClock)).await;
-    let database = match (purpose, &config.postgres.url) {
-        (Purpose::Use, Some(_)) => Some(open_postgres(&config.postgres).await?),
-        (Purpose::Use, None) | (Purpose::Look, _) => None,
+    let engine = Arc::new(tidings_aws::DynamoDb::connect(settings, Arc::new(SystemClock)).await);
+    let database = match &config.postgres.url {
+        Some(_) => Some(open_postgres(&config.postgres).await?),
+        None => None,
     };
-    Ok(Store { engine: Arc::new(engine), database, kind: config.engine })
+    Ok(Store { engine: Arc::clone(&engine) as Arc<_>, database, dynamodb: Some(engine) })
 }
 
 #[cfg(not(feature = "aws"))]
 #[expect(clippy::unused_async, reason = "with the feature it is async")]
 async fn open_aws(_: &Config, _: Purpose) -> Result<Store, Failure> {
-    Err(Failure::usage("store.engine is \"aws\", and this tidings was built without it")
-        .hint("build it with `cargo build --release --features aws`"))
+    Err(without_aws())
+}
+
+#[cfg(not(feature = "aws"))]
+pub(crate) fn without_aws() -> Failure {
+    Failure::usage("store.engine is \"aws\", and this tidings was built without it")
+        .hint("build it with `cargo build --release --features aws`")
 }
 
 #[cfg(test)]

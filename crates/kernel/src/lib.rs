@@ -1,19 +1,27 @@
 //! The words and ports everything else is built on.
 //!
-//! Here: a workspace, the clock, and DynamoDB's model of items as typed values: what an item is, what a
-//! write assumes and does, what a query asks, and the two traits that an engine implements. The rules of
+//! Here: a workspace, the clock, queues and timers, and DynamoDB's model of items as typed values: what an item is, what a
+//! write assumes and does, what a query asks, and the traits that an engine implements. The rules of
 //! that model (conditions, updates, limits) are pure functions here, so that every SQL engine shares them.
 //! Not here: any engine (`sql`, `aws`), any feature, any IO.
 
 mod clock;
 mod item;
+mod queue;
 mod rules;
 mod store;
 mod table;
+mod timer;
 mod workspace;
 
 pub use clock::{Clock, SystemClock};
 pub use item::{Item, Number, NumberError, Path, Segment, Value};
+pub use queue::{
+    BadMessage, DeadLetter, Delivery, Depth, Destination, Outbox, Outgoing, Postponement, Queue,
+    QueueEngine, QueueError, Receipt, Receive, Topic, Which, check_count, check_lease, message_id,
+    queues, topics,
+};
+pub use queue::{MAX_BODY_BYTES, MAX_DELAY, MAX_LEASE, MAX_MESSAGES};
 pub use rules::{
     Action, Cancellation, Change, ChangeBatch, ChangeKind, Check, Condition, Cursor, Delete,
     Direction, Expect, Invalid, Page, Put, Query, Returns, Scan, SortRange, Txn, Update, Write,
@@ -22,4 +30,5 @@ pub use rules::{
 pub use rules::{MAX_BATCH_GET, MAX_ITEM_BYTES, MAX_PAGE_BYTES, MAX_TXN_BYTES, MAX_TXN_WRITES};
 pub use store::{ItemEngine, ItemStore, StoreError};
 pub use table::{Index, Key, Table, tables};
+pub use timer::{Fired, MAX_TIMER_KEY, ScheduleEngine, Timer, TimerChange, TimerEngine};
 pub use workspace::{Workspace, WorkspaceError};

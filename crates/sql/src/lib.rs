@@ -8,9 +8,11 @@ mod backup;
 mod database;
 mod items;
 mod migrations;
+mod queues;
 
 pub use backup::{BackupError, BackupProgress, RestoreError, backup, restore};
 pub use database::{
     Cell, Database, DatabaseError, Dialect, Param, PostgresOptions, Row, SqliteOptions, Tls, Tx,
 };
 pub use items::SqlItems;
+pub use queues::{EnqueueError, SqlQueues};

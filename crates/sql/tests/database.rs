@@ -3,8 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 mod engines;
-#[expect(dead_code, reason = "this binary needs no database of its own")]
-mod postgres_database;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -3,8 +3,6 @@
 
 #[expect(dead_code, reason = "this binary never looks at where its data are")]
 mod engines;
-#[expect(dead_code, reason = "this binary needs no database of its own")]
-mod postgres_database;
 mod subject;
 
 use std::process::ExitCode;

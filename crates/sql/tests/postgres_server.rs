@@ -1,16 +1,13 @@
 //! What only a server can do to us: two nodes, lost connections, certificates, a migration raced by many.
 #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
-#[expect(dead_code, reason = "this binary looks at connections, which schemas share")]
-mod postgres_database;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use postgres_database::PostgresDatabase;
 use tidings_kernel::{Item, ItemEngine, ItemStore, Put, SystemClock, tables};
 use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqlItems, Tls};
+use tidings_testkit::PostgresDatabase;
 
 fn options(tls: Tls) -> PostgresOptions {
     PostgresOptions { connections: 4, tls }

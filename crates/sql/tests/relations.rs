@@ -4,8 +4,6 @@
 
 #[expect(dead_code, reason = "these tests need no file and no second connection")]
 mod engines;
-#[expect(dead_code, reason = "this binary needs no database of its own")]
-mod postgres_database;
 mod relation_rows;
 
 use engines::Engine;

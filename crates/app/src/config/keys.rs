@@ -69,7 +69,8 @@ const MB: u64 = 1024 * 1024;
 static KEYS: &[Key] = &[
     Key {
         name: "store.engine",
-        doc: "Where everything is kept: in one file, in PostgreSQL, or in DynamoDB.",
+        doc: "Where everything is kept: in one file, in PostgreSQL, or on AWS (relations in PostgreSQL, items in DynamoDB,\n\
+              queues in SQS).",
         kind: Kind::Choice(&["embedded", "postgres", "aws"]),
         preset: Preset::Default("embedded"),
         secret: false,
@@ -97,7 +98,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "postgres.url",
-        doc: "The PostgreSQL database. Needed if store.engine is \"postgres\", and on \"aws\" for all but items.",
+        doc: "The PostgreSQL database. Needed if store.engine is \"postgres\", and on \"aws\" for relations.",
         kind: Kind::Url { schemes: &["postgres", "postgresql"] },
         preset: Preset::Unset { example: "postgres://tidings:password@db.example.org/tidings" },
         secret: true,
@@ -142,6 +143,28 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "aws.queue_prefix",
+        doc: "What the names of the queues on SQS and the topics on SNS begin with.",
+        kind: Kind::QueuePrefix,
+        preset: Preset::Default("tidings"),
+        secret: false,
+    },
+    Key {
+        name: "aws.queue_endpoint_url",
+        doc: "A server with the APIs of SQS and SNS to use instead of AWS's.",
+        kind: Kind::Url { schemes: &["http", "https"] },
+        preset: Preset::Unset { example: "http://127.0.0.1:4566" },
+        secret: false,
+    },
+    Key {
+        name: "serve.roles",
+        doc: "What this process does: http answers the API, worker works on the queues, scheduler fires timers, begins\n\
+              periodic work, deletes what has expired and hands on the outbox. Any number of processes can share each.",
+        kind: Kind::Set(&["http", "worker", "scheduler"]),
+        preset: Preset::Default("http,worker,scheduler"),
+        secret: false,
+    },
+    Key {
         name: "http.listen",
         doc: "The address and port to answer HTTP on. Port 0 takes any free one.",
         kind: Kind::Address,
@@ -167,6 +190,63 @@ static KEYS: &[Key] = &[
         doc: "How long requests that are under way may take to finish when the server stops.",
         kind: Kind::Duration { min: seconds(0), max: seconds(3600) },
         preset: Preset::Default("30s"),
+        secret: false,
+    },
+    Key {
+        name: "workers.transactional_email",
+        doc: "How many transactional messages a process sends at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
+        name: "workers.campaign_email",
+        doc: "How many batches of campaign recipients a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("4"),
+        secret: false,
+    },
+    Key {
+        name: "workers.ses_webhooks",
+        doc: "How many notifications of the provider a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
+        name: "workers.email_events",
+        doc: "How many opens, clicks and unsubscribes a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
+        name: "workers.probe",
+        doc: "How many messages of `tidings queues probe` a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
+        name: "workers.time_limit",
+        doc: "How long one message may take before it counts as failed and is tried again.",
+        kind: Kind::Duration { min: seconds(1), max: seconds(12 * 3600) },
+        preset: Preset::Default("5m"),
+        secret: false,
+    },
+    Key {
+        name: "workers.shutdown_grace",
+        doc: "How long messages that are under way may take to end when the server stops. Then they are given back.",
+        kind: Kind::Duration { min: seconds(0), max: seconds(3600) },
+        preset: Preset::Default("20s"),
+        secret: false,
+    },
+    Key {
+        name: "schedules.heartbeat",
+        doc: "When to send a message through the queues and measure how long it takes (tidings_heartbeat_seconds), as a\n\
+              cron expression in UTC.",
+        kind: Kind::Cron,
+        preset: Preset::Default("*/5 * * * *"),
         secret: false,
     },
     Key {

@@ -14,7 +14,10 @@ pub struct Config {
     pub embedded: Embedded,
     pub postgres: Postgres,
     pub aws: Aws,
+    pub roles: Roles,
     pub http: Http,
+    pub workers: Workers,
+    pub heartbeat: String,
     pub log: Log,
     pub sweep: Sweep,
 }
@@ -52,6 +55,24 @@ pub enum PostgresTls {
 pub struct Aws {
     pub table_prefix: String,
     pub endpoint_url: Option<String>,
+    pub queue_prefix: String,
+    pub queue_endpoint_url: Option<String>,
+}
+
+/// What this process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    pub http: bool,
+    pub worker: bool,
+    pub scheduler: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Workers {
+    /// How many messages at once, by the name of the queue.
+    pub concurrency: Vec<(&'static str, usize)>,
+    pub time_limit: Duration,
+    pub shutdown_grace: Duration,
 }
 
 #[derive(Debug, Clone)]
@@ -125,7 +146,26 @@ impl From<&Settings> for Config {
             aws: Aws {
                 table_prefix: from.text("aws.table_prefix"),
                 endpoint_url: from.maybe_text("aws.endpoint_url"),
+                queue_prefix: from.text("aws.queue_prefix"),
+                queue_endpoint_url: from.maybe_text("aws.queue_endpoint_url"),
             },
+            roles: {
+                let roles = from.text("serve.roles");
+                let has = |name| roles.split(',').any(|role| role == name);
+                Roles { http: has("http"), worker: has("worker"), scheduler: has("scheduler") }
+            },
+            workers: Workers {
+                concurrency: vec![
+                    ("transactional-email", from.count("workers.transactional_email")),
+                    ("campaign-email", from.count("workers.campaign_email")),
+                    ("ses-webhooks", from.count("workers.ses_webhooks")),
+                    ("email-events", from.count("workers.email_events")),
+                    ("probe", from.count("workers.probe")),
+                ],
+                time_limit: from.duration("workers.time_limit"),
+                shutdown_grace: from.duration("workers.shutdown_grace"),
+            },
+            heartbeat: from.text("schedules.heartbeat"),
             http: Http {
                 listen: match from.value("http.listen") {
                     Some(Value::Address(address)) => *address,

@@ -10,14 +10,29 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 #[derive(Debug)]
 pub enum Kind {
     Choice(&'static [&'static str]),
-    Integer { min: u64, max: u64 },
-    Duration { min: Duration, max: Duration },
-    Size { min: u64, max: u64 },
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    Duration {
+        min: Duration,
+        max: Duration,
+    },
+    Size {
+        min: u64,
+        max: u64,
+    },
     Path,
     Address,
-    Url { schemes: &'static [&'static str] },
+    Url {
+        schemes: &'static [&'static str],
+    },
     LogLevel,
     TablePrefix,
+    QueuePrefix,
+    /// Some of these words, with commas between them.
+    Set(&'static [&'static str]),
+    Cron,
 }
 
 /// A setting that was read and found right.
@@ -75,6 +90,19 @@ impl Kind {
                 "must be error, warn, info, debug or trace, alone or per module \
                  (\"info,tidings_sql=debug\"), not {text:?}"
             )),
+            Kind::Set(words) => parse_set(text, words),
+            Kind::Cron => match tidings_jobs::check_cron(text) {
+                Ok(()) => Ok(Value::Text(text.to_owned())),
+                Err(error) => Err(format!("cannot be read: {error}")),
+            },
+            Kind::QueuePrefix => {
+                let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+                if text.len() <= 40 && text.chars().all(allowed) {
+                    Ok(Value::Text(text.to_owned()))
+                } else {
+                    Err("must be at most 40 letters, digits, '-' and '_'".to_owned())
+                }
+            }
             Kind::TablePrefix => {
                 let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
                 if text.len() <= 64 && text.chars().all(allowed) {
@@ -97,9 +125,14 @@ impl Kind {
             Kind::Size { min, max } => {
                 Some(format!("From {} to {}.", Value::Size(*min), Value::Size(*max)))
             }
-            Kind::Path | Kind::Address | Kind::Url { .. } | Kind::LogLevel | Kind::TablePrefix => {
-                None
-            }
+            Kind::Set(words) => Some(format!("Some of {}, with commas between.", words.join(", "))),
+            Kind::Path
+            | Kind::Address
+            | Kind::Url { .. }
+            | Kind::LogLevel
+            | Kind::TablePrefix
+            | Kind::QueuePrefix
+            | Kind::Cron => None,
         }
     }
 }
@@ -170,6 +203,14 @@ fn parse_url(text: &str, schemes: &[&str]) -> Result<Value, String> {
         Ok(Value::Text(text.to_owned()))
     } else {
         Err(expected())
+    }
+}
+
+fn parse_set(text: &str, words: &[&str]) -> Result<Value, String> {
+    let chosen: Vec<_> = text.split(',').map(str::trim).collect();
+    match chosen.iter().find(|word| !words.contains(word)) {
+        None => Ok(Value::Text(chosen.join(","))),
+        Some(word) => Err(format!("must be some of {}, not {word:?}", words.join(", "))),
     }
 }
 

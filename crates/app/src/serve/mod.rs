@@ -1,5 +1,6 @@
 //! `tidings serve`: the server's life, from the open store to the last answered request.
 
+mod background;
 mod listener;
 mod signals;
 mod sweeper;
@@ -15,15 +16,17 @@ use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_access::Access;
 use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
+use tidings_jobs::Stop;
 use tidings_kernel::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use crate::config::{Config, Flag, Http};
-use crate::demo;
 use crate::failure::Failure;
+use crate::runtime::Runtime;
 use crate::store::{self, Store};
+use crate::{demo, probe};
 use signals::Signals;
 
 #[derive(Debug, clap::Args)]
@@ -32,16 +35,21 @@ Examples:
   tidings serve
   tidings serve --demo
   tidings serve --listen 0.0.0.0:80
+  tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
 The server answers on /v1 (the API, described by /v1/openapi.json), /healthz (is the process alive),
 /readyz (can it serve: does the store answer) and /metrics (Prometheus). SIGTERM or Ctrl-C stops it:
-it finishes what is under way, for http.shutdown_grace at most, and closes the database. A second one
-stops it at once.")]
+it finishes what is under way, for http.shutdown_grace and workers.shutdown_grace at most, and closes
+the database. A second one stops it at once. On PostgreSQL and on AWS any number of servers share the
+work; --roles says what one does.")]
 pub(crate) struct ServeArgs {
     /// The address and port to answer HTTP on; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
+    /// What this process does: http, worker, scheduler, with commas between [default: all three]
+    #[arg(long, value_name = "ROLES")]
+    roles: Option<String>,
     /// Put a few people and what was sent to them into the workspace `demo`, where they are not there yet, and
     /// print a key for it the first time
     #[arg(long)]
@@ -50,10 +58,11 @@ pub(crate) struct ServeArgs {
 
 impl ServeArgs {
     pub(crate) fn flags(&self) -> impl Iterator<Item = Flag> {
-        let listen = self.listen.clone();
-        listen
-            .map(|value| Flag { flag: "--listen", key: "http.listen".to_owned(), value })
-            .into_iter()
+        let flag = |flag, key: &str, value: &Option<String>| {
+            value.clone().map(|value| Flag { flag, key: key.to_owned(), value })
+        };
+        let listen = flag("--listen", "http.listen", &self.listen);
+        listen.into_iter().chain(flag("--roles", "serve.roles", &self.roles))
     }
 }
 
@@ -76,8 +85,9 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
 
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);
-    let sweeper =
-        tokio::spawn(sweeper::run(store.engine.clone(), config.sweep.clone(), stopped.clone()));
+    let runtime = Runtime::open(&store, config).await?;
+    let (stop_work, work_stopped) = Stop::new();
+    let work = background::start(&store, &runtime, config, &work_stopped, &stopped)?;
     let upkeep = tokio::spawn(keep_up(metrics.clone(), stopped.clone()));
     let api = Api {
         engine: store.engine.clone(),
@@ -87,8 +97,13 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     };
     let mut routes = router(api);
     match access {
-        Some(access) => routes = routes.merge(v1(access, limits(&config.http)?)),
-        None => tracing::warn!("There is no API under /v1: postgres.url is not set"),
+        Some(access) if config.roles.http => {
+            routes = routes.merge(v1(access, limits(&config.http)?));
+        }
+        None if config.roles.http => {
+            tracing::warn!("There is no API under /v1: postgres.url is not set");
+        }
+        Some(_) | None => {}
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);
@@ -106,8 +121,10 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     }
     draining.begin();
     stop.send_replace(true);
+    stop_work.send_replace(true);
     let background = async {
-        for (name, task) in [("HTTP server", server), ("sweeper", sweeper), ("upkeep", upkeep)] {
+        let ours = [("HTTP server".to_owned(), server), ("upkeep".to_owned(), upkeep)];
+        for (name, task) in ours.into_iter().chain(work) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "The {name} did not stop in order");
             }
@@ -183,6 +200,21 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
     metrics::describe_counter!("tidings_http_requests_total", "Requests answered.");
     metrics::describe_histogram!(DURATION_METRIC, "How long requests took.");
     metrics::describe_counter!(REFUSED_METRIC, "Requests with a key that is not good.");
+    metrics::describe_counter!("tidings_jobs_total", "Messages worked on, by how it ended.");
+    metrics::describe_histogram!("tidings_job_seconds", "How long working on a message took.");
+    metrics::describe_histogram!(
+        "tidings_job_wait_seconds",
+        "How long messages waited for a worker."
+    );
+    metrics::describe_gauge!("tidings_queue_messages", "Messages in the queues, up to 100,000.");
+    metrics::describe_gauge!(
+        "tidings_queue_oldest_age_seconds",
+        "Age of a queue's oldest message."
+    );
+    metrics::describe_histogram!(
+        probe::HEARTBEAT_METRIC,
+        "How long a heartbeat took through the queues."
+    );
     metrics::describe_counter!(sweeper::SWEPT, "Items deleted because their TTL had passed.");
     Ok(handle)
 }

@@ -126,6 +126,15 @@ fn looking_for_keys_in_the_wrong_folder_makes_no_database() {
 }
 
 #[test]
+fn a_worker_shows_how_it_is_and_nothing_else() {
+    let (world, key) = begun();
+    let server = world.serve(&["--roles", "worker"]);
+    assert!(server.get("/readyz").ends_with("ready\n"));
+    assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 404"));
+    server.stop();
+}
+
+#[test]
 fn on_aws_the_keys_need_postgresql() {
     let mut world = World::new();
     world.set("TIDINGS_STORE__ENGINE", "aws");

@@ -27,7 +27,7 @@ impl Store {
             Write::Update(update) => self.update_item(update, compiled).await,
             Write::Delete(delete) => self.delete_item(delete, compiled).await,
             // Only a transaction can check and do nothing else.
-            Write::Check(_) => self.commit(Txn { writes: vec![write] }).await.map(|()| None),
+            Write::Check(_) => self.commit(Txn::new().write(write)).await.map(|()| None),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is too much, too deep or not allowed: DynamoDB's limits, checked before any engine is asked.
 
 use crate::item::{Item, NumberError, Value};
+use crate::queue::BadMessage;
 use crate::table::{Key, Table};
 
 pub const MAX_ITEM_BYTES: usize = 400 * 1024;
@@ -41,8 +42,12 @@ pub enum Invalid {
     TooDeep,
     #[error("an attribute name must have 1 to 65,536 bytes")]
     BadName,
-    #[error("a transaction can hold 1 to 100 writes")]
+    #[error("a transaction can hold 1 to 100 writes; a message counts as one, and a timer as two")]
     TxnCount,
+    #[error("a transaction can arm or cancel a timer only once")]
+    TxnSameTimer,
+    #[error(transparent)]
+    Message(#[from] BadMessage),
     #[error("a transaction can hold at most 4 MB")]
     TxnTooLarge,
     #[error("a transaction can touch an item only once")]

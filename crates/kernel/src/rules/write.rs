@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use crate::item::Item;
+use crate::queue::Outgoing;
 use crate::rules::condition::Expect;
 use crate::rules::limits::{Invalid, MAX_TXN_BYTES, MAX_TXN_WRITES, check_item, check_key};
 use crate::rules::update::Update;
 use crate::table::{Key, Table};
+use crate::timer::{Timer, TimerChange};
 
 /// Stores an item, in place of the one under its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +42,13 @@ pub enum Write {
     Check(Check),
 }
 
-/// Up to 100 writes to different items that happen together or not at all.
+/// Up to 100 writes to different items that happen together or not at all, and what must happen later because of
+/// them: it does if they do.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Txn {
     pub writes: Vec<Write>,
+    pub messages: Vec<Outgoing>,
+    pub timers: Vec<TimerChange>,
 }
 
 /// Why one write of a transaction stood in its way.
@@ -172,9 +177,44 @@ impl Txn {
         self
     }
 
+    /// Sends a message if the transaction is made.
+    #[must_use]
+    pub fn enqueue(mut self, message: Outgoing) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// Sets a timer, in place of the one with the same key.
+    #[must_use]
+    pub fn arm(mut self, timer: Timer) -> Self {
+        self.timers.push(TimerChange::Arm(timer));
+        self
+    }
+
+    #[must_use]
+    pub fn cancel_timer(mut self, key: impl Into<String>) -> Self {
+        self.timers.push(TimerChange::Cancel(key.into()));
+        self
+    }
+
+    /// How many of DynamoDB's writes it is: a message is an item there, and a timer two.
+    fn count(&self) -> usize {
+        self.writes.len() + self.messages.len() + 2 * self.timers.len()
+    }
+
     pub fn validate(&self) -> Result<(), Invalid> {
-        if !(1..=MAX_TXN_WRITES).contains(&self.writes.len()) {
+        if !(1..=MAX_TXN_WRITES).contains(&self.count()) {
             return Err(Invalid::TxnCount);
+        }
+        let mut keys = HashSet::new();
+        for timer in &self.timers {
+            timer.validate()?;
+            if !keys.insert(timer.key()) {
+                return Err(Invalid::TxnSameTimer);
+            }
+        }
+        for message in &self.messages {
+            message.validate()?;
         }
         let mut items = HashSet::new();
         for write in &self.writes {
@@ -187,7 +227,10 @@ impl Txn {
                 return Err(Invalid::TxnSameItem);
             }
         }
-        if self.writes.iter().map(Write::size).sum::<usize>() > MAX_TXN_BYTES {
+        let bodies = self.messages.iter().map(|message| message.body.len());
+        let timers = self.timers.iter().map(TimerChange::size);
+        let size = self.writes.iter().map(Write::size).chain(bodies).chain(timers).sum::<usize>();
+        if size > MAX_TXN_BYTES {
             return Err(Invalid::TxnTooLarge);
         }
         Ok(())

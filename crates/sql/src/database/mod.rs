@@ -9,10 +9,13 @@ mod sqlite;
 mod tls;
 mod tx;
 mod unit;
+mod wakers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+
+use tokio::sync::watch;
 
 pub use error::DatabaseError;
 pub use postgres::PostgresOptions;
@@ -23,7 +26,8 @@ pub(crate) use tx::Session;
 pub use tx::{Cell, Param, Row, Tx};
 pub(crate) use unit::{Unit, Verdict};
 
-use unit::{Access, Closure};
+use unit::{Access, Closure, Isolation};
+use wakers::Wakers;
 
 /// How many units may wait. More make their callers wait, instead of the machine's memory.
 const QUEUE: usize = 4096;
@@ -45,6 +49,7 @@ struct Shared {
     writers: async_channel::Sender<Box<dyn Unit>>,
     readers: async_channel::Sender<Box<dyn Unit>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    wakers: Arc<Wakers>,
 }
 
 impl Database {
@@ -75,7 +80,25 @@ impl Database {
         T: Send + 'static,
         E: From<DatabaseError> + Send + 'static,
     {
-        run(&self.0.writers, Access::Write, work).await
+        run(&self.0.writers, Access::Write(Isolation::Serializable), work).await
+    }
+
+    /// The same for statements that are right by themselves, such as taking rows that nobody else has taken.
+    /// PostgreSQL would make most of them run again if they had to look as if they ran alone.
+    pub async fn write_committed<T, E>(
+        &self,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        run(&self.0.writers, Access::Write(Isolation::ReadCommitted), work).await
+    }
+
+    /// Tells when something may have happened that concerns `name`: see `Tx::wake`.
+    pub(crate) fn wakes(&self, name: &'static str) -> watch::Receiver<()> {
+        self.0.wakers.subscribe(name)
     }
 
     /// Runs a closure over one snapshot. What it writes is refused or thrown away.
@@ -124,6 +147,7 @@ impl Database {
     pub async fn close(&self) {
         self.0.writers.close();
         self.0.readers.close();
+        self.0.wakers.close();
         let threads =
             std::mem::take(&mut *self.0.threads.lock().expect("no thread panics with it"));
         let joined = tokio::task::spawn_blocking(move || {

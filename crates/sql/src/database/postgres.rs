@@ -4,6 +4,8 @@
 //! short, random wait, a bounded number of times. A lost connection is made anew; only if it was lost during
 //! the commit is the outcome unknown, and then the caller is told so.
 
+mod notify;
+
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -15,8 +17,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls::{self, Tls};
 use super::tx::{Session, is_conflict};
-use super::unit::{Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx};
+use super::unit::{Isolation, Unit, Verdict, run_guarded};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers};
 use crate::migrations;
 
 const MAX_ATTEMPTS: u32 = 40;
@@ -43,12 +45,16 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
     let mut first = server.connect()?;
     migrations::run_postgres(&mut first)?;
     drop(first);
+    let wakers = Arc::new(Wakers::default());
+    let mut threads = notify::start(&server, &wakers)?;
     let (writers, writes) = async_channel::bounded(QUEUE);
     let (readers, reads) = async_channel::bounded(QUEUE);
-    let mut threads = Vec::new();
     for number in 0..options.connections.div_ceil(2).max(1) {
-        for (kind, begin, units) in [("write", WRITE, &writes), ("read", READ, &reads)] {
-            let worker = Worker { server: Arc::clone(&server), session: None, begin };
+        for (kind, access, units) in
+            [("write", Access::Write, &writes), ("read", Access::Read, &reads)]
+        {
+            let (server, wakers) = (Arc::clone(&server), Arc::clone(&wakers));
+            let worker = Worker { server, session: None, access, wakers };
             let units = units.clone();
             let spawned = thread::Builder::new()
                 .name(format!("postgres-{kind}-{number}"))
@@ -57,11 +63,12 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
         }
     }
     let threads = Mutex::new(threads);
-    let shared = Shared { dialect: Dialect::Postgres, path: None, writers, readers, threads };
-    Ok(Database(Arc::new(shared)))
+    let dialect = Dialect::Postgres;
+    Ok(Database(Arc::new(Shared { dialect, path: None, writers, readers, threads, wakers })))
 }
 
 const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
+const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// How to reach the server.
@@ -109,7 +116,14 @@ impl Server {
 struct Worker {
     server: Arc<Server>,
     session: Option<Session>,
-    begin: &'static str,
+    access: Access,
+    wakers: Arc<Wakers>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Access {
+    Read,
+    Write,
 }
 
 enum Attempt {
@@ -142,7 +156,11 @@ impl Worker {
     }
 
     fn attempt(&mut self, unit: &mut dyn Unit) -> Attempt {
-        let begin = self.begin;
+        let begin = match (self.access, unit.isolation()) {
+            (Access::Read, _) => READ,
+            (Access::Write, Isolation::Serializable) => WRITE,
+            (Access::Write, Isolation::ReadCommitted) => WRITE_COMMITTED,
+        };
         let session = match self.session() {
             Ok(session) => session,
             Err(error) => return Attempt::Again(error),
@@ -153,12 +171,18 @@ impl Worker {
         let session = self.session.as_mut().expect("it has just begun a transaction");
         let mut tx = Tx::on_postgres(session);
         let verdict = run_guarded(unit, &mut tx);
-        let conflict = tx.conflict;
+        let (conflict, wakes) = (tx.conflict, std::mem::take(&mut tx.wakes));
         if session.client.is_closed() {
             return self.again_without_session(closed());
         }
         match verdict {
-            Ok(Verdict::Commit) if !conflict => self.commit(),
+            Ok(Verdict::Commit) if !conflict => {
+                let attempt = self.commit();
+                if matches!(attempt, Attempt::Settled(Ok(()))) {
+                    self.wakers.wake(&wakes);
+                }
+                attempt
+            }
             verdict => {
                 if let Err(error) = session.client.batch_execute("ROLLBACK") {
                     return self.again_without_session(error.into());

@@ -5,6 +5,7 @@
 
 mod checkpoint;
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 use super::unit::{Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers};
 use crate::migrations;
 use checkpoint::{Checkpointer, Gate};
 
@@ -61,8 +62,10 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let gate = Arc::new(Gate::default());
     let checkpointer = Checkpointer::start(connect(path, 0)?, options, Arc::clone(&gate))?;
     checkpointer.watch(&mut writer)?;
+    let wakers = Arc::new(Wakers::default());
+    let waking = Arc::clone(&wakers);
     let writing = spawn("sqlite-write", move || {
-        write_all(&writer, &units, &gate);
+        write_all(&writer, &units, &gate, &waking);
         // The writer's connection goes last: the last one to close folds the log into the file.
         for reader in reading {
             if reader.join().is_err() {
@@ -73,7 +76,10 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
         drop(writer);
         drop(lock);
     })?;
-    Ok(handle(Some(path.to_owned()), writers, readers, vec![writing]))
+    let threads = Mutex::new(vec![writing]);
+    let path = Some(path.to_owned());
+    let dialect = Dialect::Sqlite;
+    Ok(Database(Arc::new(Shared { dialect, path, writers, readers, threads, wakers })))
 }
 
 /// One connection does everything: a second one would see another, empty database.
@@ -83,18 +89,12 @@ pub(super) fn open_memory() -> Result<Database, DatabaseError> {
     migrations::run_sqlite(&connection)?;
     let (writers, units) = async_channel::bounded(QUEUE);
     let gate = Gate::default();
-    let thread = spawn("sqlite-memory", move || write_all(&connection, &units, &gate))?;
-    Ok(handle(None, writers.clone(), writers, vec![thread]))
-}
-
-fn handle(
-    path: Option<PathBuf>,
-    writers: async_channel::Sender<Box<dyn Unit>>,
-    readers: async_channel::Sender<Box<dyn Unit>>,
-    threads: Vec<JoinHandle<()>>,
-) -> Database {
-    let threads = Mutex::new(threads);
-    Database(Arc::new(Shared { dialect: Dialect::Sqlite, path, writers, readers, threads }))
+    let wakers = Arc::new(Wakers::default());
+    let waking = Arc::clone(&wakers);
+    let thread = spawn("sqlite-memory", move || write_all(&connection, &units, &gate, &waking))?;
+    let (readers, threads) = (writers.clone(), Mutex::new(vec![thread]));
+    let dialect = Dialect::Sqlite;
+    Ok(Database(Arc::new(Shared { dialect, path: None, writers, readers, threads, wakers })))
 }
 
 fn spawn(
@@ -217,17 +217,30 @@ fn read_one(connection: &Connection, unit: &mut dyn Unit) -> Result<(), Database
     ran.map(drop)
 }
 
-/// Units that ran, each with how it went by itself.
-type Group = Vec<(Box<dyn Unit>, Result<(), DatabaseError>)>;
+/// Units that ran together.
+#[derive(Default)]
+struct Group {
+    /// Each with how it went by itself.
+    units: Vec<(Box<dyn Unit>, Result<(), DatabaseError>)>,
+    wakes: BTreeSet<&'static str>,
+}
 
-fn write_all(connection: &Connection, units: &async_channel::Receiver<Box<dyn Unit>>, gate: &Gate) {
+fn write_all(
+    connection: &Connection,
+    units: &async_channel::Receiver<Box<dyn Unit>>,
+    gate: &Gate,
+    wakers: &Wakers,
+) {
     while let Ok(first) = units.recv_blocking() {
-        let mut group = Group::new();
+        let mut group = Group::default();
         let open = gate.enter();
         let committed = write_group(connection, first, units, &mut group);
         drop(open);
-        metrics::histogram!("tidings_sqlite_group_units").record(group.len() as f64);
-        for (unit, outcome) in group {
+        metrics::histogram!("tidings_sqlite_group_units").record(group.units.len() as f64);
+        if committed.is_ok() {
+            wakers.wake(&group.wakes);
+        }
+        for (unit, outcome) in group.units {
             unit.finish(committed.clone().and(outcome));
         }
     }
@@ -241,19 +254,22 @@ fn write_group(
     group: &mut Group,
 ) -> Result<(), DatabaseError> {
     if let Err(error) = run_cached(connection, "BEGIN IMMEDIATE") {
-        group.push((first, Ok(())));
+        group.units.push((first, Ok(())));
         return Err(error);
     }
     let mut weight = 0;
     let mut next = Some(first);
     while let Some(mut unit) = next.take() {
-        let outcome = if group.is_empty() {
-            run_first(connection, &mut *unit)
+        let mut tx = Tx::on_sqlite(connection);
+        let outcome = if group.units.is_empty() {
+            run_first(connection, &mut *unit, &mut tx)
         } else {
-            run_in_savepoint(connection, &mut *unit)
+            run_in_savepoint(connection, &mut *unit, &mut tx)
         };
         weight += unit.weight();
-        group.push((unit, outcome));
+        group.units.push((unit, outcome));
+        // A unit that was rolled back may wake somebody for nothing.
+        group.wakes.append(&mut tx.wakes);
         if connection.is_autocommit() {
             // A full disk makes SQLite roll everything back by itself, the units before this one too.
             let gone = std::io::Error::other("SQLite rolled the whole transaction back");
@@ -283,8 +299,12 @@ fn run_cached(connection: &Connection, sql: &str) -> Result<(), DatabaseError> {
 
 /// The first unit of a group needs no savepoint, which would copy every page before it is changed: if the unit
 /// fails, the transaction holds nothing else and is begun again.
-fn run_first(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
-    let verdict = run_guarded(unit, &mut Tx::on_sqlite(connection));
+fn run_first(
+    connection: &Connection,
+    unit: &mut dyn Unit,
+    tx: &mut Tx<'_>,
+) -> Result<(), DatabaseError> {
+    let verdict = run_guarded(unit, tx);
     if !matches!(verdict, Ok(Verdict::Commit)) && !connection.is_autocommit() {
         run_cached(connection, "ROLLBACK")?;
         run_cached(connection, "BEGIN IMMEDIATE")?;
@@ -292,9 +312,13 @@ fn run_first(connection: &Connection, unit: &mut dyn Unit) -> Result<(), Databas
     verdict.map(drop)
 }
 
-fn run_in_savepoint(connection: &Connection, unit: &mut dyn Unit) -> Result<(), DatabaseError> {
+fn run_in_savepoint(
+    connection: &Connection,
+    unit: &mut dyn Unit,
+    tx: &mut Tx<'_>,
+) -> Result<(), DatabaseError> {
     run_cached(connection, "SAVEPOINT unit")?;
-    let verdict = run_guarded(unit, &mut Tx::on_sqlite(connection));
+    let verdict = run_guarded(unit, tx);
     if !matches!(verdict, Ok(Verdict::Commit)) && !connection.is_autocommit() {
         run_cached(connection, "ROLLBACK TO unit")?;
     }

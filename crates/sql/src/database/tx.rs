@@ -1,6 +1,6 @@
 //! A transaction, its parameters and its rows, the same on both engines.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
@@ -16,6 +16,8 @@ pub struct Tx<'c> {
     /// The first statement that failed. PostgreSQL forgets the whole transaction then, so a unit that goes on
     /// all the same must not be committed, on either engine.
     pub(super) failed: Option<DatabaseError>,
+    /// Whom to wake once this is committed.
+    pub(super) wakes: BTreeSet<&'static str>,
 }
 
 enum Connection<'c> {
@@ -57,11 +59,20 @@ pub struct Row(Vec<Cell>);
 
 impl<'c> Tx<'c> {
     pub(crate) fn on_sqlite(connection: &'c rusqlite::Connection) -> Self {
-        Self { connection: Connection::Sqlite(connection), conflict: false, failed: None }
+        Self::on(Connection::Sqlite(connection))
     }
 
     pub(crate) fn on_postgres(session: &'c mut Session) -> Self {
-        Self { connection: Connection::Postgres(session), conflict: false, failed: None }
+        Self::on(Connection::Postgres(session))
+    }
+
+    fn on(connection: Connection<'c>) -> Self {
+        Self { connection, conflict: false, failed: None, wakes: BTreeSet::new() }
+    }
+
+    /// Once this is committed, whoever waits for `name` is woken, on every node.
+    pub(crate) fn wake(&mut self, name: &'static str) {
+        self.wakes.insert(name);
     }
 
     pub fn dialect(&self) -> Dialect {

@@ -10,6 +10,11 @@ use super::{DatabaseError, Tx};
 pub(crate) trait Unit: Send {
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict;
 
+    /// What PostgreSQL must keep apart. SQLite runs units one after the other anyway.
+    fn isolation(&self) -> Isolation {
+        Isolation::Serializable
+    }
+
     /// How much work it is, in simple units: heavy ones share their commit with fewer others.
     fn weight(&self) -> usize {
         1
@@ -17,6 +22,14 @@ pub(crate) trait Unit: Send {
 
     /// `Ok` once the last verdict is carried out durably.
     fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Isolation {
+    /// As if it ran alone.
+    Serializable,
+    /// Each statement sees what is committed then. For statements that are right by themselves.
+    ReadCommitted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +51,7 @@ pub(super) fn run_guarded(unit: &mut dyn Unit, tx: &mut Tx<'_>) -> Result<Verdic
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    Write,
+    Write(Isolation),
 }
 
 /// A closure with somebody waiting for its answer.
@@ -62,9 +75,16 @@ where
     T: Send,
     E: From<DatabaseError> + Send,
 {
+    fn isolation(&self) -> Isolation {
+        match self.access {
+            Access::Read => Isolation::Serializable,
+            Access::Write(isolation) => isolation,
+        }
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
         let result = (self.work)(tx);
-        let commit = self.access == Access::Write && result.is_ok();
+        let commit = self.access != Access::Read && result.is_ok();
         self.result = Some(result);
         if commit { Verdict::Commit } else { Verdict::RollBack }
     }

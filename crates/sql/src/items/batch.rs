@@ -7,17 +7,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidings_kernel::{
-    Cancellation, ChangeKind, Item, Returns, StoreError, Table, Workspace, Write,
+    Cancellation, ChangeKind, Item, Outgoing, Returns, StoreError, Table, TimerChange, Txn,
+    Workspace, Write,
 };
 
 use super::changes::{self, NewChange};
 use super::rows::{self, RowBody, RowKey};
 use crate::database::{DatabaseError, Tx};
+use crate::queues::{NewTimer, change_timers, insert_messages};
 
 /// Writes that happen together, with all that can be prepared before the database is asked.
 pub(super) struct Transaction {
     writes: Vec<(RowKey, Prepared)>,
     answer: Answer,
+    later: Option<Box<Later>>,
+}
+
+/// What must happen later if the transaction is made.
+struct Later {
+    workspace: String,
+    messages: Vec<Outgoing>,
+    timers: Vec<TimerChange>,
 }
 
 /// What a single write answers with.
@@ -52,11 +62,11 @@ struct Stored {
 }
 
 impl Transaction {
-    pub(super) fn new(
-        workspace: &Workspace,
-        writes: Vec<Write>,
-        answer: Answer,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn new(workspace: &Workspace, txn: Txn, answer: Answer) -> Result<Self, StoreError> {
+        let Txn { writes, messages, timers } = txn;
+        let later = (!messages.is_empty() || !timers.is_empty()).then(|| {
+            Box::new(Later { workspace: workspace.as_str().to_owned(), messages, timers })
+        });
         let writes = writes.into_iter().map(|write| {
             let key = RowKey::new(write.table(), workspace.as_str(), &write.key()?);
             let put = match &write {
@@ -68,13 +78,15 @@ impl Transaction {
             };
             Ok((key, Prepared { write, put }))
         });
-        Ok(Self { writes: writes.collect::<Result<_, StoreError>>()?, answer })
+        Ok(Self { writes: writes.collect::<Result<_, StoreError>>()?, answer, later })
     }
 
     /// What it brings along, in bytes, roughly.
     pub(super) fn bytes(&self) -> usize {
         let put = |prepared: &Prepared| prepared.put.as_ref()?.json.as_ref().map(|json| json.len());
-        self.writes.iter().filter_map(|(_, prepared)| put(prepared)).sum()
+        let messages = self.later.iter().flat_map(|later| &later.messages);
+        let messages = messages.map(|message| message.body.len()).sum::<usize>();
+        self.writes.iter().filter_map(|(_, prepared)| put(prepared)).sum::<usize>() + messages
     }
 }
 
@@ -98,7 +110,27 @@ pub(super) fn run(
         .collect();
     state.store(tx)?;
     changes::record(tx, &changes, now)?;
+    let made = transactions.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+    promise(tx, made.filter_map(|(transaction, _)| transaction.later.as_deref()), now)?;
     Ok(outcomes)
+}
+
+/// Stores what the transactions that were made want to happen later.
+fn promise<'a>(
+    tx: &mut Tx<'_>,
+    made: impl Iterator<Item = &'a Later>,
+    now: jiff::Timestamp,
+) -> Result<(), DatabaseError> {
+    let (mut messages, mut timers) = (Vec::new(), Vec::new());
+    for later in made {
+        messages.extend(&later.messages);
+        let workspace = later.workspace.as_str();
+        timers.extend(later.timers.iter().map(|change| NewTimer { workspace, change }));
+    }
+    if !messages.is_empty() {
+        insert_messages(tx, &messages, now)?;
+    }
+    change_timers(tx, &timers)
 }
 
 /// The rows that a batch is about, as they are while it is decided.

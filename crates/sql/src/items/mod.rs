@@ -75,7 +75,8 @@ impl WorkspaceItems {
     /// One write on its own, which answers with an item.
     async fn write_one(&self, write: Write, answer: Answer) -> Result<Option<Item>, StoreError> {
         write.validate()?;
-        let written = self.items.writer.write(&self.workspace, vec![write], answer).await;
+        let written =
+            self.items.writer.write(&self.workspace, Txn::new().write(write), answer).await;
         written.map_err(|error| match error {
             StoreError::Cancelled(mut reasons) => match reasons.pop() {
                 Some(Cancellation::ConditionFailed { current }) => {
@@ -138,7 +139,7 @@ impl ItemStore for WorkspaceItems {
 
     async fn transact(&self, txn: Txn) -> Result<(), StoreError> {
         txn.validate()?;
-        let done = self.items.writer.write(&self.workspace, txn.writes, Answer::Nothing).await;
+        let done = self.items.writer.write(&self.workspace, txn, Answer::Nothing).await;
         done.map(drop)
     }
 
@@ -213,7 +214,7 @@ impl Failed {
     }
 }
 
-fn store_error(error: DatabaseError) -> StoreError {
+pub(crate) fn store_error(error: DatabaseError) -> StoreError {
     match error {
         DatabaseError::Conflict => StoreError::Conflict,
         DatabaseError::Uncertain(_) => StoreError::Uncertain(Box::new(error)),

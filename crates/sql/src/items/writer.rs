@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use tidings_kernel::{Clock, StoreError, Workspace, Write};
+use tidings_kernel::{Clock, StoreError, Txn, Workspace};
 use tokio::sync::oneshot;
 
 use super::batch::{self, Answer, Outcome, Transaction};
@@ -42,13 +42,8 @@ impl Writer {
         Self { queue }
     }
 
-    pub(super) async fn write(
-        &self,
-        workspace: &Workspace,
-        writes: Vec<Write>,
-        answer: Answer,
-    ) -> Outcome {
-        let transaction = Transaction::new(workspace, writes, answer)?;
+    pub(super) async fn write(&self, workspace: &Workspace, txn: Txn, answer: Answer) -> Outcome {
+        let transaction = Transaction::new(workspace, txn, answer)?;
         let (reply, outcome) = oneshot::channel();
         let closed = || StoreError::Unavailable(Box::new(DatabaseError::Closed));
         self.queue.send(Pending { transaction, reply }).await.map_err(|_| closed())?;

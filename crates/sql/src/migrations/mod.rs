@@ -11,10 +11,11 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
+    Migration { version: 4, name: "queues", sql: include_str!("0004_queues.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

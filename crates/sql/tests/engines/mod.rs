@@ -2,8 +2,8 @@
 
 use tempfile::TempDir;
 
-use crate::postgres_database::PostgresDatabase;
 use tidings_sql::{Database, PostgresOptions, SqliteOptions, Tls};
+use tidings_testkit::PostgresDatabase;
 
 /// A fresh database, gone with the value.
 pub(crate) enum Engine {

@@ -12,19 +12,15 @@
 mod cases;
 mod ground;
 
-use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use libtest_mimic::{Arguments, Trial};
 use tidings_kernel::ItemEngine;
 
 use crate::FakeClock;
-use cases::Case;
+use crate::suite::{Make, run_suite};
 use ground::Ground;
-
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An engine under test, made anew for each case.
 #[async_trait]
@@ -64,39 +60,9 @@ pub enum Quirk {
     NewItemHasAnOldKey,
 }
 
-pub type MakeSubject = fn() -> BoxFuture<'static, Arc<dyn Subject>>;
+pub type MakeSubject = Make<dyn Subject>;
 
 /// Runs every case on every subject, each on a fresh one. The answer is the exit code of the test binary.
 pub fn run_items_suite(subjects: &[(&'static str, MakeSubject)]) -> ExitCode {
-    let mut trials = Vec::new();
-    for (subject, make) in subjects {
-        for (group, cases) in cases::GROUPS {
-            for case in *cases {
-                let (make, case) = (*make, *case);
-                let name = format!("{subject}::{group}::{}", case.name);
-                trials.push(Trial::test(name, move || {
-                    run(make, case);
-                    Ok(())
-                }));
-            }
-        }
-    }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
-}
-
-fn run(make: MakeSubject, case: Case) {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a machine that runs tests has two threads to spare");
-    runtime.block_on(async {
-        let subject = make().await;
-        let ground = Ground::new(Arc::clone(&subject)).await;
-        // A task of its own, so that a panic of the case still lets the subject clean up.
-        let outcome = tokio::spawn((case.run)(ground)).await;
-        if let Err(failure) = outcome {
-            std::panic::resume_unwind(failure.into_panic());
-        }
-    });
+    run_suite(subjects, cases::GROUPS, |subject| Box::pin(Ground::new(subject)))
 }

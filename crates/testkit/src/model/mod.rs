@@ -125,6 +125,7 @@ impl ItemStore for ModelStore {
 
     async fn transact(&self, txn: Txn) -> Result<(), StoreError> {
         txn.validate()?;
+        assert!(txn.messages.is_empty() && txn.timers.is_empty(), "the model is one of items only");
         self.state().transact(&txn)
     }
 

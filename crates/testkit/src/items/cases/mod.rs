@@ -26,28 +26,12 @@ mod update;
 mod values;
 mod workspaces;
 
-use super::BoxFuture;
 use super::ground::Ground;
+use crate::suite::{Group, cases};
 
-#[derive(Clone, Copy)]
-pub(super) struct Case {
-    pub(super) name: &'static str,
-    pub(super) run: fn(Ground) -> BoxFuture<'static, ()>,
-}
+type Case = crate::suite::Case<Ground>;
 
-/// Names the cases of a module. A function that is left out is dead code, and the compiler says so: that is what
-/// the macro is for.
-macro_rules! cases {
-    ($($name:ident),+ $(,)?) => {
-        [$(crate::items::cases::Case {
-            name: stringify!($name),
-            run: |ground| Box::pin($name(ground)),
-        }),+]
-    };
-}
-use cases;
-
-pub(super) const GROUPS: &[(&str, &[Case])] = &[
+pub(super) const GROUPS: &[Group<Ground>] = &[
     ("agreement", agreement::CASES),
     ("batch_get", batch_get::CASES),
     ("concurrency", concurrency::CASES),

@@ -237,7 +237,7 @@ fn transaction() -> impl Strategy<Value = Txn> {
         (1, delete().prop_map(Write::Delete).boxed()),
         (1, check.boxed()),
     ]);
-    vec(write, 1..5).prop_map(|writes| Txn { writes })
+    vec(write, 1..5).prop_map(|writes| Txn { writes, ..Txn::default() })
 }
 
 fn query() -> impl Strategy<Value = Query> {

@@ -1,15 +1,15 @@
 //! A place of one test's own on the PostgreSQL that `./test` starts.
 
 /// A database or a schema, gone with the value.
-pub(crate) struct PostgresDatabase {
-    pub(crate) url: String,
+pub struct PostgresDatabase {
+    pub url: String,
     admin: String,
     drop: String,
 }
 
 impl PostgresDatabase {
     /// A schema: quickly made, and enough for all that looks only at tables.
-    pub(crate) fn schema() -> Self {
+    pub fn schema() -> Self {
         let (admin, name) = (server(), name());
         on_server(&admin, &format!("CREATE SCHEMA {name}"));
         let url = format!("{admin}?options=-csearch_path%3D{name}");
@@ -17,7 +17,7 @@ impl PostgresDatabase {
     }
 
     /// A database: for what looks at its connections.
-    pub(crate) fn database() -> Self {
+    pub fn database() -> Self {
         let (admin, name) = (server(), name());
         on_server(&admin, &format!("CREATE DATABASE {name}"));
         let (host, _) = admin.rsplit_once('/').expect("the URL names a database");

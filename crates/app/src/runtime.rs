@@ -1,0 +1,116 @@
+//! What happens later, put together: which queues, timers and outboxes the configuration means, and who works.
+
+use std::sync::Arc;
+
+use tidings_delivery::ledger::Ledger;
+use tidings_jobs::{Handler, Settings, Worker};
+use tidings_kernel::{
+    Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
+};
+use tidings_sql::{Database, SqlQueues};
+
+use crate::config::{Config, Engine};
+use crate::failure::Failure;
+use crate::probe;
+use crate::store::Store;
+
+/// The machinery under the queues.
+pub(crate) struct Runtime {
+    pub(crate) queues: Arc<dyn QueueEngine>,
+    /// Where timers wait: with the relations, and with the items where those are elsewhere.
+    pub(crate) timers: Vec<Arc<dyn TimerEngine>>,
+    /// What must be handed on to the queues. Empty where a commit reaches them by itself.
+    pub(crate) outboxes: Vec<Arc<dyn Outbox>>,
+    pub(crate) schedules: Arc<dyn ScheduleEngine>,
+    pub(crate) database: Database,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl Runtime {
+    pub(crate) async fn open(store: &Store, config: &Config) -> Result<Self, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let database = store.relations()?.clone();
+        let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
+        let mut runtime = Self {
+            queues: Arc::clone(&sql) as Arc<_>,
+            timers: vec![Arc::clone(&sql) as Arc<_>],
+            outboxes: Vec::new(),
+            schedules: Arc::clone(&sql) as Arc<_>,
+            database,
+            clock,
+        };
+        if config.engine == Engine::Aws {
+            runtime.outboxes.push(sql);
+            runtime.move_to_aws(store, config).await?;
+        }
+        Ok(runtime)
+    }
+
+    /// Who works on which queue. What nobody works on yet waits.
+    pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
+        let ledger = Ledger::new(self.database.clone(), Arc::clone(&self.clock));
+        let mut handlers = ledger.handlers();
+        handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
+        handlers
+    }
+
+    pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {
+        let found = self.handlers().into_iter().find(|(one, _)| *one == queue);
+        found.map(|(_, handler)| handler).ok_or_else(|| {
+            Failure::usage(format!("this version has no worker for the queue {queue}"))
+                .hint("what is sent there waits for a version that has one")
+        })
+    }
+
+    pub(crate) fn workers(&self, config: &Config) -> Vec<Worker> {
+        let worker = |(queue, handler): (&'static Queue, Arc<dyn Handler>)| {
+            let limits = &config.workers;
+            let concurrency = limits.concurrency.iter().find(|(name, _)| *name == queue.name);
+            let concurrency = concurrency.map_or(1, |(_, count)| *count);
+            Worker {
+                queue,
+                handler,
+                engine: Arc::clone(&self.queues),
+                clock: Arc::clone(&self.clock),
+                settings: Settings {
+                    concurrency,
+                    batch: concurrency,
+                    time_limit: limits.time_limit,
+                    grace: limits.shutdown_grace,
+                },
+            }
+        };
+        self.handlers().into_iter().map(worker).collect()
+    }
+}
+
+#[cfg(feature = "aws")]
+impl Runtime {
+    async fn move_to_aws(&mut self, store: &Store, config: &Config) -> Result<(), Failure> {
+        let settings = tidings_aws::Settings {
+            endpoint: config.aws.queue_endpoint_url.clone(),
+            prefix: config.aws.queue_prefix.clone(),
+            missing: tidings_aws::Missing::Create,
+        };
+        self.queues = Arc::new(tidings_aws::Sqs::connect(settings).await);
+        let Some(items) = &store.dynamodb else {
+            return Err(Failure::failed("the items are not on DynamoDB"));
+        };
+        let workspaces = Arc::new(Workspaces(self.database.clone()));
+        let items = Arc::clone(items);
+        self.timers.push(Arc::new(tidings_aws::DynamoTimers::new(
+            Arc::clone(&items),
+            Arc::clone(&workspaces) as Arc<_>,
+        )));
+        self.outboxes.push(Arc::new(tidings_aws::DynamoOutbox::new(items, workspaces)));
+        Ok(())
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+impl Runtime {
+    #[expect(clippy::unused_async, reason = "with the feature it is async")]
+    async fn move_to_aws(&mut self, _: &Store, _: &Config) -> Result<(), Failure> {
+        Err(crate::store::without_aws())
+    }
+}

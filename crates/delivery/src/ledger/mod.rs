@@ -1,0 +1,55 @@
+//! The ledger: `transactional_messages` and `campaign_recipients`, and the workers that read and mark them.
+//!
+//! A message in a queue carries ids; the row says what is true. Every mark is made so that the same news, again or
+//! in another order, leaves the same row: a first time is the earliest one, and a status never goes back.
+
+mod campaign;
+mod events;
+mod marks;
+#[cfg(test)]
+mod tests;
+mod transactional;
+
+use std::sync::Arc;
+
+use tidings_jobs::{Handler, Outcome, for_contract};
+use tidings_kernel::{Clock, Queue, queues};
+use tidings_sql::{Database, DatabaseError};
+
+/// What the workers of the ledger stand on.
+#[derive(Clone)]
+pub struct Ledger {
+    database: Database,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ledger {
+    pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
+        Self { database, clock }
+    }
+
+    /// Who works on which queue.
+    pub fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
+        vec![
+            (&queues::TRANSACTIONAL_EMAIL, for_contract(transactional::Send(self.clone()))),
+            (&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone()))),
+            (&queues::SES_WEBHOOKS, Arc::new(events::ProviderEvents(self.clone()))),
+            (&queues::EMAIL_EVENTS, for_contract(events::FirstPartyEvents(self.clone()))),
+        ]
+    }
+}
+
+/// Whether a row needs nothing more. Whoever asks to send it again is told that it is done.
+fn is_settled(status: &str) -> bool {
+    !matches!(status, "pending" | "queued" | "claimed")
+}
+
+/// A row that could be sent. It waits until there is somebody to hand it to.
+fn nobody_to_hand_it_to() -> Outcome {
+    Outcome::retry("no mail provider is configured")
+}
+
+/// The database is not asked again for long, and the message comes again by itself.
+fn failed(error: &DatabaseError) -> Outcome {
+    Outcome::retry(format!("the ledger cannot be used: {error}"))
+}

@@ -1,0 +1,229 @@
+//! The workers of the four mail queues, on both engines, with the examples of the contracts.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tidings_jobs::{Handler, Outcome};
+use tidings_kernel::{Delivery, Receipt, queues};
+use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, Tls};
+use tidings_testkit::{FakeClock, PostgresDatabase};
+
+use super::Ledger;
+
+const TRANSACTIONAL: &str = r#"{"contract":"transactional-email","version":1,"transactional_message_id":101,"client_id":7,"contact_id":22,"template_id":4,"template_key":"password-reset","idempotency_key":"client-7:password-reset:req-123","metadata":{"trace_id":"trace-1"}}"#;
+const CAMPAIGN: &str = r#"{"contract":"campaign-email","version":1,"campaign_id":55,"batch_id":"campaign-55-batch-0001","campaign_recipient_ids":[501,502],"idempotency_key":"campaign-55-batch-0001","metadata":{"source":"scheduler"}}"#;
+
+struct World {
+    ledger: Ledger,
+    /// Takes its tables with it when it goes, which is last.
+    server: Option<PostgresDatabase>,
+}
+
+impl World {
+    async fn memory() -> Self {
+        Self::on(Database::memory().await.unwrap(), None).await
+    }
+
+    async fn postgres() -> Self {
+        let server = PostgresDatabase::schema();
+        let options = PostgresOptions { connections: 4, tls: Tls::Disable };
+        Self::on(Database::postgres(&server.url, options).await.unwrap(), Some(server)).await
+    }
+
+    /// The rows that the examples of the contracts are about, not sent yet.
+    async fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
+        let clock = FakeClock::at("2026-05-24T12:00:00Z".parse::<Timestamp>().unwrap());
+        let world = Self { ledger: Ledger::new(database, clock), server: server };
+        for sql in [
+            "INSERT INTO workspaces (id, name, created_at) VALUES (1, 'acme', 0)",
+            "INSERT INTO clients (id, workspace_id, slug, name, created_at)
+             VALUES (7, 1, 'shop', 'Shop', 0)",
+            "INSERT INTO leads (id, workspace_id, created_at, updated_at) VALUES (22, 1, 0, 0)",
+            "INSERT INTO leads (id, workspace_id, created_at, updated_at) VALUES (23, 1, 0, 0)",
+            "INSERT INTO audiences (id, workspace_id, slug, name, created_at, updated_at)
+             VALUES (1, 1, 'all', 'All', 0, 0)",
+            "INSERT INTO campaigns (id, workspace_id, client_id, audience_id, name, status, created_at, updated_at)
+             VALUES (55, 1, 7, 1, 'Spring', 'sending', 0, 0)",
+            "INSERT INTO campaign_recipients (id, workspace_id, campaign_id, lead_id, email, ses_message_id, created_at, updated_at)
+             VALUES (501, 1, 55, 22, 'ada@example.org', 'ses-1', 0, 0)",
+            "INSERT INTO campaign_recipients (id, workspace_id, campaign_id, lead_id, email, created_at, updated_at)
+             VALUES (502, 1, 55, 23, 'bob@example.org', 0, 0)",
+            "INSERT INTO transactional_messages (id, workspace_id, client_id, lead_id, idempotency_key, email, created_at, updated_at)
+             VALUES (101, 1, 7, 22, 'client-7:password-reset:req-123', 'ada@example.org', 0, 0)",
+        ] {
+            world.run(sql).await;
+        }
+        world
+    }
+
+    async fn run(&self, sql: &str) {
+        // The examples have ids of their own, which nobody may choose otherwise.
+        let sql = match self.server {
+            Some(_) if sql.starts_with("INSERT") => {
+                sql.replacen("VALUES", "OVERRIDING SYSTEM VALUE VALUES", 1)
+            }
+            _ => sql.to_owned(),
+        };
+        let done = self.ledger.database.write(move |tx| tx.execute(&sql, &[]).map(drop)).await;
+        done.map_err(|error: DatabaseError| format!("{error:?}")).unwrap();
+    }
+
+    async fn handle(&self, queue: &str, body: &str) -> Outcome {
+        let handlers = self.ledger.handlers();
+        let (_, handler): &(_, Arc<dyn Handler>) =
+            handlers.iter().find(|(one, _)| one.name == queue).unwrap();
+        let delivery = Delivery {
+            id: "m".into(),
+            body: body.into(),
+            receives: 1,
+            enqueued_at: Timestamp::UNIX_EPOCH,
+            receipt: Receipt("r".into()),
+        };
+        handler.handle(&delivery).await
+    }
+
+    /// Status and times of a recipient, as text.
+    async fn recipient(&self, id: i64) -> String {
+        let sql = "SELECT status, delivered_at, bounced_at, complained_at, first_opened_at,
+                          first_clicked_at, unsubscribed_at
+                   FROM campaign_recipients WHERE id = $1";
+        let rows = self.ledger.database.read(move |tx| tx.query(sql, &[Param::Int(id)])).await;
+        let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+        let times: Vec<_> = (1..7).map(|column| rows[0].int(column).unwrap_or(-1)).collect();
+        format!("{} {times:?}", rows[0].text(0).unwrap())
+    }
+}
+
+/// Runs each story on every engine, as tests of their own.
+macro_rules! each_engine {
+    ($($story:ident),* $(,)?) => {
+        mod memory { $(#[tokio::test] async fn $story() {
+            super::$story(&super::World::memory().await).await;
+        })* }
+        mod postgres { $(#[tokio::test] async fn $story() {
+            super::$story(&super::World::postgres().await).await;
+        })* }
+    };
+}
+
+each_engine!(
+    a_transactional_message_is_decided_by_its_row,
+    a_batch_of_a_campaign_is_decided_by_its_rows,
+    news_in_any_order_and_twice_leave_the_same_row,
+    a_provider_settles_what_was_uncertain,
+    a_first_party_event_keeps_the_earliest_time,
+    what_breaks_its_contract_is_given_up,
+);
+
+async fn a_transactional_message_is_decided_by_its_row(world: &World) {
+    let queue = queues::TRANSACTIONAL_EMAIL.name;
+    let waiting = Outcome::retry("no mail provider is configured");
+    assert_eq!(world.handle(queue, TRANSACTIONAL).await, waiting);
+    let other = TRANSACTIONAL.replace("\"client_id\":7", "\"client_id\":8");
+    assert!(matches!(world.handle(queue, &other).await, Outcome::Dead { .. }));
+    let other = TRANSACTIONAL.replace("req-123", "req-124");
+    assert!(matches!(world.handle(queue, &other).await, Outcome::Dead { .. }));
+    let missing = TRANSACTIONAL.replace("101", "102");
+    let expected = Outcome::retry("there is no transactional message 102");
+    assert_eq!(world.handle(queue, &missing).await, expected);
+    for status in [
+        "sent', sent_at = '1",
+        "failed",
+        "skipped', skip_reason = 'suppressed",
+        "uncertain",
+        "delivered",
+        "bounced",
+        "complained",
+    ] {
+        world.run(&format!("UPDATE transactional_messages SET status = '{status}'")).await;
+        assert_eq!(world.handle(queue, TRANSACTIONAL).await, Outcome::Done, "{status}");
+    }
+}
+
+async fn a_batch_of_a_campaign_is_decided_by_its_rows(world: &World) {
+    let queue = queues::CAMPAIGN_EMAIL.name;
+    let waiting = Outcome::retry("no mail provider is configured");
+    assert_eq!(world.handle(queue, CAMPAIGN).await, waiting);
+    world.run("UPDATE campaigns SET status = 'paused'").await;
+    assert!(matches!(world.handle(queue, CAMPAIGN).await, Outcome::Retry { after: Some(_), .. }));
+    world.run("UPDATE campaigns SET status = 'cancelled'").await;
+    assert_eq!(world.handle(queue, CAMPAIGN).await, Outcome::Done);
+    world.run("UPDATE campaigns SET status = 'sending'").await;
+    world.run("UPDATE campaign_recipients SET status = 'sent', sent_at = 1 WHERE id = 501").await;
+    assert_eq!(world.handle(queue, CAMPAIGN).await, waiting, "one of them is still to be sent");
+    world
+        .run("UPDATE campaign_recipients SET status = 'skipped', skip_reason = 'x' WHERE id = 502")
+        .await;
+    assert_eq!(world.handle(queue, CAMPAIGN).await, Outcome::Done);
+    let foreign = CAMPAIGN.replace("[501,502]", "[501,501,777]");
+    let expected =
+        Outcome::retry("1 of 2 recipients of batch campaign-55-batch-0001 are not of campaign 55");
+    assert_eq!(world.handle(queue, &foreign).await, expected);
+}
+
+fn webhook(kind: &str, second: usize) -> String {
+    format!(
+        r#"{{"contract":"ses-webhooks","version":1,"provider":"ses","provider_event_id":"e-{kind}","notification_type":"{kind}","received_at":"1970-01-01T00:00:0{second}Z","ses_message_id":"ses-1"}}"#
+    )
+}
+
+async fn news_in_any_order_and_twice_leave_the_same_row(world: &World) {
+    let kinds = ["send", "delivery", "bounce", "complaint", "open", "click"];
+    let fresh =
+        "UPDATE campaign_recipients SET status = 'claimed', claimed_by = 'n', claimed_until = 1,
+                 sent_at = NULL, delivered_at = NULL, bounced_at = NULL, complained_at = NULL,
+                 first_opened_at = NULL, first_clicked_at = NULL WHERE id = 501";
+    let expected = "complained [2000, 3000, 4000, 5000, 6000, -1]";
+    for turn in 0..kinds.len() {
+        for backwards in [false, true] {
+            world.run(fresh).await;
+            let mut order: Vec<_> = kinds.iter().enumerate().collect();
+            order.rotate_left(turn);
+            if backwards {
+                order.reverse();
+            }
+            for (position, kind) in order.iter().chain(&order) {
+                let body = webhook(kind, position + 1);
+                assert_eq!(world.handle("ses-webhooks", &body).await, Outcome::Done);
+            }
+            assert_eq!(world.recipient(501).await, expected, "{order:?}");
+        }
+    }
+    assert_eq!(world.recipient(502).await, "pending [-1, -1, -1, -1, -1, -1]");
+}
+
+async fn a_provider_settles_what_was_uncertain(world: &World) {
+    for (kind, status) in [("send", "sent"), ("reject", "failed"), ("delivery", "delivered")] {
+        world.run("UPDATE campaign_recipients SET status = 'uncertain' WHERE id = 501").await;
+        world.handle("ses-webhooks", &webhook(kind, 1)).await;
+        assert!(world.recipient(501).await.starts_with(status), "{kind}");
+    }
+    let unknown = webhook("bounce", 1).replace("ses-1", "ses-9");
+    assert_eq!(world.handle("ses-webhooks", &unknown).await, Outcome::Done);
+}
+
+async fn a_first_party_event_keeps_the_earliest_time(world: &World) {
+    let event = |kind: &str, second: usize| {
+        format!(
+            r#"{{"contract":"email-events","version":1,"event_id":"t","event_type":"{kind}","occurred_at":"1970-01-01T00:00:0{second}Z","idempotency_key":"k","campaign_recipient_id":501}}"#
+        )
+    };
+    for body in [event("open", 3), event("click", 4), event("open", 2), event("unsubscribe", 5)] {
+        assert_eq!(world.handle("email-events", &body).await, Outcome::Done);
+    }
+    let expected = "pending [-1, -1, -1, 2000, 4000, 5000]";
+    assert_eq!(world.recipient(501).await, expected);
+    let missing = event("open", 1).replace("501", "999");
+    assert!(matches!(world.handle("email-events", &missing).await, Outcome::Retry { .. }));
+    let nobody = event("open", 1).replace(",\"campaign_recipient_id\":501", "");
+    assert!(matches!(world.handle("email-events", &nobody).await, Outcome::Dead { .. }));
+}
+
+async fn what_breaks_its_contract_is_given_up(world: &World) {
+    for (queue, _) in world.ledger.handlers() {
+        for body in ["{", "[]", r#"{"contract":"nope","version":1}"#] {
+            let outcome = world.handle(queue.name, body).await;
+            assert!(matches!(outcome, Outcome::Dead { .. }), "{queue} {body}: {outcome:?}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! An example of each contract, as senders write it, and that it comes out as it went in.
+
+use serde_json::Value;
+
+use super::cases;
+
+pub(super) const TRANSACTIONAL_EMAIL: &str = r#"{
+    "contract": "transactional-email",
+    "version": 1,
+    "transactional_message_id": 101,
+    "client_id": 7,
+    "contact_id": 22,
+    "template_id": 4,
+    "template_key": "password-reset",
+    "idempotency_key": "client-7:password-reset:req-123",
+    "metadata": {"trace_id": "trace-1"}
+}"#;
+
+pub(super) const CAMPAIGN_EMAIL: &str = r#"{
+    "contract": "campaign-email",
+    "version": 1,
+    "campaign_id": 55,
+    "batch_id": "campaign-55-batch-0001",
+    "campaign_recipient_ids": [501, 502],
+    "idempotency_key": "campaign-55-batch-0001",
+    "metadata": {"source": "scheduler"}
+}"#;
+
+pub(super) const SES_WEBHOOKS: &str = r#"{
+    "contract": "ses-webhooks",
+    "version": 1,
+    "provider": "ses",
+    "provider_event_id": "sns-message-123",
+    "notification_type": "bounce",
+    "received_at": "2026-05-24T12:00:00Z",
+    "ses_message_id": "ses-message-123",
+    "metadata": {"mail_timestamp": "2026-05-24T11:59:59Z"}
+}"#;
+
+pub(super) const EMAIL_EVENTS: &str = r#"{
+    "contract": "email-events",
+    "version": 1,
+    "event_id": "track-open-123",
+    "event_type": "open",
+    "occurred_at": "2026-05-24T12:00:01Z",
+    "idempotency_key": "open:tracking-token-123:2026-05-24T12:00:01Z",
+    "campaign_recipient_id": 501,
+    "tracking_token": "tracking-token-123",
+    "metadata": {"user_agent": "Mozilla/5.0"}
+}"#;
+
+pub(super) const LEAD_INGESTION: &str = r#"{
+    "contract": "lead-ingestion",
+    "version": 1,
+    "workspace": "acme",
+    "source_type": "shop",
+    "source": "shop-eu",
+    "event_type": "purchase_completed",
+    "external_event_id": "order-8812",
+    "occurred_at": "2026-01-15T14:00:00Z",
+    "received_at": "2026-01-15T14:00:02.5Z",
+    "identities": [
+        {"channel": "email", "value": "ada@example.org"},
+        {"channel": "loyalty_card", "value": "0042"}
+    ],
+    "object_id": "product:whey_1kg",
+    "object_id_ref": "sku-1",
+    "payload": {"amount": 42.5, "currency": "EUR"},
+    "raw_payload": "{\"order\":8812}",
+    "metadata": {"trace_id": "trace-1"}
+}"#;
+
+pub(super) const LEAD_EVENTS: &str = r#"{
+    "contract": "lead-events",
+    "version": 1,
+    "workspace": "acme",
+    "lead_organization_id": "lead-1",
+    "event_id": "4f1c",
+    "event_type": "purchase_completed",
+    "occurred_at": "2026-01-15T14:00:00Z",
+    "source": "shop-eu",
+    "metadata": {"trace_id": "trace-1"}
+}"#;
+
+pub(super) const PROBE: &str = r#"{
+    "contract": "probe",
+    "version": 1,
+    "run": "2026-05-24-a",
+    "number": 3,
+    "sent_at": "2026-05-24T12:00:00Z"
+}"#;
+
+#[test]
+fn an_example_comes_out_as_it_went_in() {
+    for case in cases() {
+        let sent: Value = serde_json::from_str(case.example).unwrap();
+        let body = (case.round_trip)(case.example).unwrap();
+        let written: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(written, sent, "{}", case.shape.name);
+    }
+}
+
+#[test]
+fn a_body_is_written_in_the_order_of_its_shape() {
+    let probe = &cases()[6];
+    insta::assert_snapshot!(
+        (probe.round_trip)(probe.example).unwrap(),
+        @r#"{"contract":"probe","version":1,"run":"2026-05-24-a","number":3,"sent_at":"2026-05-24T12:00:00Z"}"#
+    );
+}
+
+#[test]
+fn a_struct_holds_every_field_of_its_shape() {
+    for case in cases() {
+        for field in case.shape.fields {
+            for value in super::good(field.kind) {
+                let body = (case.round_trip)(&case.with(field.name, value.clone()));
+                let written: Value = serde_json::from_str(&body.unwrap()).unwrap();
+                let is_timestamp = field.kind == super::Kind::Timestamp;
+                // A timestamp is written in UTC, whatever its offset was.
+                let same = written[field.name] == value || is_timestamp;
+                assert!(same && !written[field.name].is_null(), "{}: {value}", field.name);
+            }
+        }
+    }
+}

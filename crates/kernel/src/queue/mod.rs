@@ -1,0 +1,166 @@
+//! Queues: what happens later, at least once, each queue by itself.
+//!
+//! Here: the queues and the topic of the product, what goes into them and comes out, and the port of a queue
+//! engine. Not here: what a body says (`jobs::contracts`), who works on it (`jobs`), and any engine.
+
+mod engine;
+mod message;
+
+pub use engine::{BadMessage, Outbox, QueueEngine, QueueError};
+pub(crate) use message::check_body;
+pub use message::{
+    DeadLetter, Delivery, Depth, Destination, Outgoing, Postponement, Receipt, Receive, Which,
+    message_id,
+};
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::time::Duration;
+
+/// The largest body, on every engine.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// The longest that a message can be held back. What must wait longer is a timer.
+pub const MAX_DELAY: Duration = Duration::from_secs(15 * 60);
+/// The longest that a delivery can be kept from others.
+pub const MAX_LEASE: Duration = Duration::from_secs(12 * 60 * 60);
+/// How many messages one call can send, receive or settle.
+pub const MAX_MESSAGES: usize = 1_000;
+
+/// A standard queue: in no strict order, at least once. It is known by its name.
+pub struct Queue {
+    pub name: &'static str,
+    /// How long a delivery is kept from others before it comes again, unless its worker asks for more.
+    pub lease: Duration,
+    /// A message that was delivered so often without an end goes to the dead letters.
+    pub max_receives: u32,
+}
+
+/// What is published on a topic comes out of each of its queues.
+pub struct Topic {
+    pub name: &'static str,
+    pub queues: &'static [&'static Queue],
+}
+
+/// Checks how many messages one call is about.
+pub fn check_count(count: usize) -> Result<(), BadMessage> {
+    if (1..=MAX_MESSAGES).contains(&count) { Ok(()) } else { Err(BadMessage::Count) }
+}
+
+pub fn check_lease(lease: Duration) -> Result<(), BadMessage> {
+    if lease <= MAX_LEASE { Ok(()) } else { Err(BadMessage::Lease) }
+}
+
+impl PartialEq for Queue {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Queue {}
+
+impl Hash for Queue {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for Topic {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Topic {}
+
+impl fmt::Debug for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// The queues of the product.
+pub mod queues {
+    use std::time::Duration;
+
+    use super::Queue;
+
+    const fn queue(name: &'static str, lease_secs: u64) -> Queue {
+        Queue { name, lease: Duration::from_secs(lease_secs), max_receives: 8 }
+    }
+
+    /// Account-critical mail, one message each. Nothing else may delay it.
+    pub static TRANSACTIONAL_EMAIL: Queue = queue("transactional-email", 60);
+    /// Batches of campaign recipients.
+    pub static CAMPAIGN_EMAIL: Queue = queue("campaign-email", 300);
+    /// What the mail provider tells.
+    pub static SES_WEBHOOKS: Queue = queue("ses-webhooks", 60);
+    /// Opens, clicks and unsubscribes that we saw ourselves.
+    pub static EMAIL_EVENTS: Queue = queue("email-events", 60);
+    /// What people did, on its way to their timeline.
+    pub static LEAD_INGESTION: Queue = queue("lead-ingestion", 60);
+    /// Events of a timeline from which memory is derived.
+    pub static MEMORY_PROCESSING: Queue = queue("memory-processing", 60);
+    /// Events of a timeline that change features.
+    pub static FEATURE_PROCESSING: Queue = queue("feature-processing", 60);
+    /// An operator's question whether queues and workers work, and how fast.
+    pub static PROBE: Queue = queue("probe", 30);
+
+    pub static ALL: [&Queue; 8] = [
+        &TRANSACTIONAL_EMAIL,
+        &CAMPAIGN_EMAIL,
+        &SES_WEBHOOKS,
+        &EMAIL_EVENTS,
+        &LEAD_INGESTION,
+        &MEMORY_PROCESSING,
+        &FEATURE_PROCESSING,
+        &PROBE,
+    ];
+
+    pub fn by_name(name: &str) -> Option<&'static Queue> {
+        ALL.into_iter().find(|queue| queue.name == name)
+    }
+}
+
+/// The topics of the product.
+pub mod topics {
+    use super::{Topic, queues};
+
+    /// Every event that was stored in a timeline.
+    pub static LEAD_EVENTS: Topic = Topic {
+        name: "lead-events",
+        queues: &[&queues::MEMORY_PROCESSING, &queues::FEATURE_PROCESSING],
+    };
+
+    pub static ALL: [&Topic; 1] = [&LEAD_EVENTS];
+
+    pub fn by_name(name: &str) -> Option<&'static Topic> {
+        ALL.into_iter().find(|topic| topic.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_LEASE, queues, topics};
+
+    #[test]
+    fn names_are_found_and_mean_one_thing() {
+        for queue in queues::ALL {
+            assert_eq!(queues::by_name(queue.name), Some(queue));
+            assert_eq!(topics::by_name(queue.name), None);
+            assert!(queue.lease <= MAX_LEASE);
+        }
+        assert_eq!(queues::by_name("nowhere"), None);
+    }
+}

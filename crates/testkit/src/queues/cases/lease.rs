@@ -1,0 +1,104 @@
+//! Leases: who received a message has it alone for a while. Then it comes again, as the same message.
+
+use std::time::Duration;
+
+use tidings_kernel::queues::PROBE;
+use tidings_kernel::{MAX_LEASE, Postponement};
+
+use super::{Case, cases};
+use crate::queues::Quirk;
+use crate::queues::ground::{Ground, LONG, SHORT, postponement};
+
+pub(super) const CASES: &[Case] = &cases![
+    a_lease_keeps_a_delivery_from_others,
+    what_is_not_settled_comes_again,
+    a_message_keeps_its_id_and_gets_a_new_receipt,
+    a_renewed_lease_lasts_from_now,
+    what_is_given_back_comes_at_once,
+    what_failed_comes_again_after_its_pause,
+    many_are_postponed_at_once,
+    a_late_receipt_cannot_keep_the_message,
+    the_longest_lease,
+];
+
+async fn a_lease_keeps_a_delivery_from_others(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    ground.take_one(&PROBE).await;
+    ground.assert_nothing(&PROBE).await;
+}
+
+async fn what_is_not_settled_comes_again(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one_for(&PROBE, SHORT).await;
+    ground.pass(SHORT).await;
+    let second = ground.take_one(&PROBE).await;
+    assert_eq!((first.receives, second.receives), (1, 2));
+    assert_eq!((first.body, first.id), (second.body, second.id));
+}
+
+async fn a_message_keeps_its_id_and_gets_a_new_receipt(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    ground.postpone(&PROBE, &first, Duration::ZERO).await;
+    let second = ground.take_one(&PROBE).await;
+    assert_eq!(first.id, second.id);
+    assert_eq!(first.enqueued_at, second.enqueued_at);
+    assert_ne!(first.receipt, second.receipt);
+}
+
+async fn a_renewed_lease_lasts_from_now(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let delivery = ground.take_one_for(&PROBE, 3 * SHORT).await;
+    assert_eq!(ground.postpone(&PROBE, &delivery, LONG).await, 1);
+    ground.pass(3 * SHORT).await;
+    ground.assert_nothing(&PROBE).await;
+    assert_eq!(ground.acknowledge(&PROBE, &delivery).await, 1);
+}
+
+async fn what_is_given_back_comes_at_once(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    assert_eq!(ground.postpone(&PROBE, &first, Duration::ZERO).await, 1);
+    assert_eq!(ground.take_one(&PROBE).await.receives, 2);
+}
+
+async fn what_failed_comes_again_after_its_pause(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    let reason = Some("the provider does not answer 🦀".to_owned());
+    let pause = Postponement { reason, ..postponement(&first, SHORT) };
+    assert_eq!(ground.engine.postpone(&PROBE, &[pause]).await.unwrap(), 1);
+    ground.pass(SHORT).await;
+    assert_eq!(ground.take_one(&PROBE).await.receives, 2);
+}
+
+async fn many_are_postponed_at_once(ground: Ground) {
+    ground.send_numbers(&PROBE, 25).await;
+    let taken = ground.take(&PROBE, 25).await;
+    let back: Vec<_> =
+        taken.iter().map(|delivery| postponement(delivery, Duration::ZERO)).collect();
+    assert_eq!(ground.engine.postpone(&PROBE, &back).await.unwrap(), 25);
+    let again = ground.take(&PROBE, 25).await;
+    assert!(again.iter().all(|delivery| delivery.receives == 2));
+    assert_eq!(again.len(), 25);
+}
+
+async fn a_late_receipt_cannot_keep_the_message(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    ground.postpone(&PROBE, &first, Duration::ZERO).await;
+    ground.take_one(&PROBE).await;
+    let held = ground.postpone(&PROBE, &first, Duration::ZERO).await;
+    if ground.has(Quirk::ReceiptsAreNotTold) {
+        return;
+    }
+    assert_eq!(held, 0);
+    ground.assert_nothing(&PROBE).await;
+}
+
+async fn the_longest_lease(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let delivery = ground.take_one_for(&PROBE, MAX_LEASE).await;
+    ground.assert_nothing(&PROBE).await;
+    assert_eq!(ground.acknowledge(&PROBE, &delivery).await, 1);
+}
