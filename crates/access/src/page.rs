@@ -1,5 +1,7 @@
 //! A part of a list, and where the next part begins.
 
+use std::str::FromStr;
+
 /// How many things a page has at most: 1 to 100.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit(usize);
@@ -39,6 +41,14 @@ impl TryFrom<i64> for Limit {
             Ok(number @ 1..=100) => Ok(Self(number)),
             _ => Err(LimitError),
         }
+    }
+}
+
+impl FromStr for Limit {
+    type Err = LimitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse::<i64>().map_err(|_| LimitError)?.try_into()
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
@@ -16,7 +17,8 @@ use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    backup, config, config_command, doctor, items, logging, queues_command, serve, worker_command,
+    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -30,6 +32,7 @@ use crate::{
     max_term_width = 100,
     after_help = "\
 First steps:
+  tidings bootstrap                         make the first workspace and print its key
   tidings serve                             start the server on http://127.0.0.1:8080
   tidings doctor                            check that everything is as it should be
   tidings config --template > tidings.toml  make a configuration file
@@ -52,6 +55,14 @@ pub(crate) struct Cli {
 enum Command {
     /// Start the server
     Serve(ServeArgs),
+    /// Make the first workspace, with a client and a key that can do everything
+    Bootstrap(BootstrapArgs),
+    /// List, make and switch off workspaces
+    Workspaces(WorkspacesArgs),
+    /// List, make and switch off the applications of a workspace
+    Clients(ClientsArgs),
+    /// List, make and revoke the API keys of a client
+    Keys(KeysArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -112,6 +123,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     match cli.command {
         Command::Serve(args) => on_runtime(serve::run(&args, &config)),
+        Command::Bootstrap(args) => on_runtime(access::bootstrap(args, &config)),
+        Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
+        Command::Clients(args) => on_runtime(access::clients(args, &config)),
+        Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

@@ -3,6 +3,7 @@
 //! Here: what the commands are and say (`cli` and one module for each), where settings come from (`config`),
 //! and which engine they mean (`store`). Not here: any rule of the product; the commands call the crates below.
 
+mod access;
 mod backup;
 mod cli;
 pub mod config;

@@ -84,6 +84,27 @@ impl Runtime {
     }
 }
 
+/// The workspaces that there are, from the relations.
+#[cfg(feature = "aws")]
+struct Workspaces(Database);
+
+#[cfg(feature = "aws")]
+#[async_trait::async_trait]
+impl tidings_aws::Workspaces for Workspaces {
+    async fn list(&self) -> Result<Vec<tidings_kernel::Workspace>, tidings_kernel::StoreError> {
+        use tidings_kernel::StoreError;
+
+        let sql = "SELECT name FROM workspaces ORDER BY id";
+        let rows = self.0.read(move |tx| tx.query(sql, &[])).await;
+        let rows = rows.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        let names = rows.iter().map(|row| {
+            let name = row.text(0).map_err(|error| StoreError::Corrupt(Box::new(error)))?;
+            name.parse().map_err(|error| StoreError::Corrupt(Box::new(error)))
+        });
+        names.collect()
+    }
+}
+
 #[cfg(feature = "aws")]
 impl Runtime {
     async fn move_to_aws(&mut self, store: &Store, config: &Config) -> Result<(), Failure> {

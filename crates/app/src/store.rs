@@ -55,7 +55,7 @@ impl Store {
     pub(crate) fn relations(&self) -> Result<&Database, Failure> {
         self.database.as_ref().ok_or_else(|| {
             Failure::usage("relations need PostgreSQL on AWS too, and postgres.url is not set")
-                .hint("set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE")
+                .hint(WHERE_THE_URL_IS_SET)
         })
     }
 
@@ -91,6 +91,33 @@ impl Store {
     }
 }
 
+/// Opens only what the relations are in: workspaces, clients and keys need no items.
+pub(crate) async fn open_relations(config: &Config) -> Result<Database, Failure> {
+    match config.engine {
+        Engine::Embedded => open_embedded(config).await,
+        Engine::Aws if config.postgres.url.is_none() => Err(Failure::usage(
+            "store.engine is \"aws\", where workspaces, clients and keys are in PostgreSQL, but \
+             postgres.url is not set",
+        )
+        .hint(WHERE_THE_URL_IS_SET)),
+        Engine::Postgres | Engine::Aws => open_postgres(&config.postgres).await,
+    }
+}
+
+/// Who looks for something in the wrong folder must not be told that it is gone, by a database that was made
+/// for the answer.
+pub(crate) fn must_exist(config: &Config) -> Result<(), Failure> {
+    let path = &config.embedded.path;
+    if config.engine == Engine::Embedded && !path.exists() {
+        return Err(Failure::failed(format!("there is no database {}", path.display()))
+            .hint("embedded.path says where it is; `tidings config` shows it"));
+    }
+    Ok(())
+}
+
+const WHERE_THE_URL_IS_SET: &str =
+    "set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE";
+
 /// The engine's name, as the configuration spells it.
 pub(crate) fn name(engine: Engine) -> &'static str {
     match engine {
@@ -118,9 +145,7 @@ async fn open_embedded(config: &Config) -> Result<Database, Failure> {
 async fn open_postgres(postgres: &Postgres) -> Result<Database, Failure> {
     let Some(url) = &postgres.url else {
         return Err(Failure::usage("store.engine is \"postgres\", but postgres.url is not set")
-            .hint(
-                "set it in tidings.toml, or TIDINGS_POSTGRES__URL, or TIDINGS_POSTGRES__URL_FILE",
-            ));
+            .hint(WHERE_THE_URL_IS_SET));
     };
     let encrypted = match &postgres.tls_ca_file {
         Some(path) => Tls::VerifyFullWith(path.clone()),

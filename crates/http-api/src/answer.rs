@@ -65,7 +65,12 @@ fn method_label(method: &Method) -> &'static str {
 async fn as_problem(response: Response, id: &str) -> Response {
     let status = response.status();
     if let Some(problem) = response.extensions().get::<Problem>() {
-        return problem.render(Some(id));
+        let mut rendered = problem.render(Some(id));
+        // What the layers in between have added, such as the caller's quota.
+        for (name, value) in response.headers() {
+            rendered.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
+        return rendered;
     }
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || response.headers().get(header::CONTENT_TYPE) == Some(&PROBLEM_JSON) {

@@ -1,6 +1,6 @@
-//! The HTTP surface: what every request and answer has in common, and the health endpoints.
+//! The HTTP surface: what every request and answer has in common, the health endpoints, and the API under `/v1`.
 //!
-//! Here: the router, RFC 9457 problems, request ids, limits, the access log and request metrics. Not here:
+//! Here: the routers, RFC 9457 problems, request ids, limits, the access log and request metrics. Not here:
 //! any rule of the product (handlers call the feature crates), any engine, the listener (`app::serve`).
 
 mod answer;
@@ -8,6 +8,7 @@ mod health;
 mod problem;
 #[cfg(test)]
 mod tests;
+mod v1;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,8 @@ use tower_http::limit::RequestBodyLimitLayer;
 
 pub use answer::DURATION_METRIC;
 pub use health::Draining;
-pub use problem::Problem;
+pub use problem::{Problem, Violation};
+pub use v1::{REFUSED_METRIC, openapi, v1};
 
 /// What the handlers work with.
 #[derive(Clone)]
@@ -43,18 +45,19 @@ pub struct Limits {
     pub request_timeout: Duration,
 }
 
+/// What every node answers. A node that serves the API merges `v1` into it.
 pub fn router(api: Api) -> Router {
     let routes = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics));
+    let routes = routes.fallback(|| async { StatusCode::NOT_FOUND });
     around(routes, api.limits).with_state(api)
 }
 
 /// What every route has around it. The last layer is the outermost.
-fn around(routes: Router<Api>, limits: Limits) -> Router<Api> {
+fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limits) -> Router<S> {
     routes
-        .fallback(|| async { StatusCode::NOT_FOUND })
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(limits.max_body))
         .layer(from_fn_with_state(limits.request_timeout, in_time))

@@ -8,7 +8,9 @@ use std::error::Error;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
@@ -20,19 +22,63 @@ pub struct Problem {
     code: &'static str,
     /// For people: this time, this request.
     detail: String,
-    headers: HeaderMap,
+    violations: Vec<Violation>,
+    /// In a box: a problem is the error of nearly everything, and must be cheap to hand on.
+    headers: Box<HeaderMap>,
+}
+
+/// One thing that is wrong with what the caller sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Violation {
+    /// Where: `slug`, or `scopes[1]`.
+    #[schema(example = "slug")]
+    pub field: String,
+    /// What would be right.
+    pub message: String,
+}
+
+/// A problem on the wire, for the API's description.
+#[derive(ToSchema)]
+#[schema(as = Problem)]
+#[expect(dead_code, reason = "`Problem::render` writes it; this says how it looks")]
+pub(crate) struct ProblemBody {
+    /// Always `about:blank`: `code` tells problems apart.
+    r#type: String,
+    title: String,
+    status: u16,
+    /// Stable, for programs.
+    #[schema(example = "not_found")]
+    code: String,
+    /// For people: this time, this request.
+    detail: String,
+    /// All that is wrong with a body or a query, where that is the problem.
+    errors: Option<Vec<Violation>>,
+    /// The log has more under this id.
+    request_id: String,
 }
 
 impl Problem {
     /// A problem with a code of its own.
     #[expect(clippy::needless_pass_by_value, reason = "callers hand over an error or a text")]
     pub fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
-        Self { status, code, detail: detail.to_string(), headers: HeaderMap::new() }
+        let detail = detail.to_string();
+        Self { status, code, detail, violations: Vec::new(), headers: Box::default() }
     }
 
     /// The problem that a bare status stands for.
     pub fn from_status(status: StatusCode, detail: impl ToString) -> Self {
         Self::new(status, code(status), detail)
+    }
+
+    pub fn not_found(detail: impl ToString) -> Self {
+        Self::from_status(StatusCode::NOT_FOUND, detail)
+    }
+
+    /// What was sent is understood and wrong, here and there.
+    pub fn invalid(violations: Vec<Violation>) -> Self {
+        let detail = "the request was not carried out; errors says what is wrong with it";
+        let problem = Self::from_status(StatusCode::UNPROCESSABLE_ENTITY, detail);
+        Self { violations, ..problem }
     }
 
     pub fn conflict(detail: impl ToString) -> Self {
@@ -74,12 +120,15 @@ impl Problem {
             "code": self.code,
             "detail": self.detail,
         });
+        if !self.violations.is_empty() {
+            body["errors"] = json!(self.violations);
+        }
         if let Some(id) = request_id {
             body["request_id"] = id.into();
         }
         let mut response = Response::new(Body::from(body.to_string()));
         *response.status_mut() = self.status;
-        response.headers_mut().extend(self.headers.clone());
+        response.headers_mut().extend(HeaderMap::clone(&self.headers));
         response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM_JSON);
         response
     }

@@ -68,6 +68,7 @@ fn trouble() -> Router {
         .route("/conflict", get(|| async { Problem::conflict("it is already sent") }))
         .route("/broken", get(|| async { Problem::internal(std::fmt::Error) }));
     let api = api(Engine::Well);
+    let routes = routes.fallback(|| async { axum::http::StatusCode::NOT_FOUND });
     around(routes, api.limits).with_state(api)
 }
 

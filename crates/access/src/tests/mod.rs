@@ -19,9 +19,7 @@ macro_rules! each_engine {
             super::$story(&super::World::memory().await).await;
         })* }
         mod postgres { $(#[tokio::test] async fn $story() {
-            let world = super::World::postgres().await;
-            super::$story(&world).await;
-            world.remove().await;
+            super::$story(&super::World::postgres().await).await;
         })* }
     };
 }

@@ -1,14 +1,17 @@
 //! Demo data: a few people and what was sent to them, in a workspace of its own.
 //!
-//! Here: what `tidings serve --demo` puts into the workspace `demo`. The items are in `items.jsonl`, in the order
+//! Here: what `tidings serve --demo` puts into the workspace `demo`, and the key to it. The items are in `items.jsonl`, in the order
 //! in which they would have come about.
 
 use serde::Deserialize;
+use tidings_access::{Access, Actor, DisplayName, Scopes, Slug, clients, keys, workspaces};
 use tidings_kernel::{Expect, Item, Put, StoreError, Workspace, tables};
 
 use crate::failure::Failure;
+use crate::output::{Layout, Output};
 use crate::store::Store;
 
+const WORKSPACE: &str = "demo";
 const ITEMS: &str = include_str!("items.jsonl");
 
 #[derive(Deserialize)]
@@ -19,7 +22,7 @@ struct Line {
 
 /// Puts what is not there yet. What somebody has changed since stays as it is.
 pub(crate) async fn fill(store: &Store) -> Result<usize, Failure> {
-    let workspace: Workspace = "demo".parse().expect("it is a good name");
+    let workspace: Workspace = WORKSPACE.parse().expect("it is a good name");
     let items = store.workspace(&workspace).await?;
     let mut added = 0;
     for line in lines() {
@@ -32,6 +35,41 @@ pub(crate) async fn fill(store: &Store) -> Result<usize, Failure> {
         }
     }
     Ok(added)
+}
+
+/// Prints a key to the workspace on stdout, unless it has one. The log must not have it.
+pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
+    let workspace: Workspace = WORKSPACE.parse().expect("it is a good name");
+    match workspaces::create(access, workspace.clone()).await {
+        Ok(_) | Err(workspaces::CreateError::Taken(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let cx = access.inside(workspaces::find(access, workspace).await?.id, Actor::Operator);
+    let slug: Slug = WORKSPACE.parse().expect("it is a good slug");
+    let name = DisplayName::from(&slug);
+    match clients::create(&cx, clients::Create { slug: slug.clone(), name: name.clone() }).await {
+        Ok(_) | Err(clients::CreateError::Taken(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let create = keys::Create {
+        client: slug,
+        name,
+        scopes: Scopes::all(),
+        rate: keys::Rate::default(),
+        expires_at: None,
+        granted_by: Scopes::all(),
+    };
+    match keys::create(&cx, create).await {
+        Ok(issued) => {
+            let mut out = Output::new(Layout::Lines);
+            out.text(&format!("{}\n", issued.api_key.expose()))?;
+            out.finish()?;
+            tracing::info!("A key to the workspace demo is on stdout; it is not shown again");
+            Ok(())
+        }
+        Err(keys::CreateError::Taken { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn lines() -> impl Iterator<Item = Line> {

@@ -11,10 +11,10 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use tidings_kernel::{Condition, Key, Table, Workspace, tables};
 
-use crate::config::{Config, Engine};
+use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Layout;
-use crate::store::Store;
+use crate::store::{self, Store};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -192,7 +192,7 @@ pub(crate) async fn run(args: ItemsArgs, config: &Config) -> Result<(), Failure>
     let store = if matches!(args.command, ItemsCommand::Put(_)) {
         Store::open(config).await?
     } else {
-        must_exist(config)?;
+        store::must_exist(config)?;
         Store::open_to_look(config).await?
     };
     let items = store.workspace(&args.workspace).await?;
@@ -205,17 +205,6 @@ pub(crate) async fn run(args: ItemsArgs, config: &Config) -> Result<(), Failure>
     };
     store.close().await;
     done
-}
-
-/// Who looks for an item in the wrong folder must not be told that it is gone, by a database that was made
-/// for the answer.
-fn must_exist(config: &Config) -> Result<(), Failure> {
-    let path = &config.embedded.path;
-    if config.engine == Engine::Embedded && !path.exists() {
-        return Err(Failure::failed(format!("there is no database {}", path.display()))
-            .hint("embedded.path says where it is; `tidings config` shows it"));
-    }
-    Ok(())
 }
 
 /// Table names as clap's possible values: the help lists them, a mistake gets the nearest one, and shells

@@ -9,12 +9,15 @@ mod tests;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, router};
+use tidings_access::Access;
+use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
 use tidings_jobs::Stop;
+use tidings_kernel::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -35,10 +38,11 @@ Examples:
   tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
-The server answers on /healthz (is the process alive), /readyz (can it serve: does the store answer)
-and /metrics (Prometheus). SIGTERM or Ctrl-C stops it: it finishes what is under way, for
-http.shutdown_grace and workers.shutdown_grace at most, and closes the database. A second one stops
-it at once. On PostgreSQL and on AWS any number of servers share the work; --roles says what one does.")]
+The server answers on /v1 (the API, described by /v1/openapi.json), /healthz (is the process alive),
+/readyz (can it serve: does the store answer) and /metrics (Prometheus). SIGTERM or Ctrl-C stops it:
+it finishes what is under way, for http.shutdown_grace and workers.shutdown_grace at most, and closes
+the database. A second one stops it at once. On PostgreSQL and on AWS any number of servers share the
+work; --roles says what one does.")]
 pub(crate) struct ServeArgs {
     /// The address and port to answer HTTP on; port 0 takes any free one
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -46,7 +50,8 @@ pub(crate) struct ServeArgs {
     /// What this process does: http, worker, scheduler, with commas between [default: all three]
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
-    /// Put a few people and what was sent to them into the workspace `demo`, where they are not there yet
+    /// Put a few people and what was sent to them into the workspace `demo`, where they are not there yet, and
+    /// print a key for it the first time
     #[arg(long)]
     demo: bool,
 }
@@ -68,9 +73,14 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let listener = bind(config.http.listen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let store = Store::open(config).await?;
+    let access =
+        store.database.clone().map(|database| Access::new(database, Arc::new(SystemClock)));
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");
+        if let Some(access) = &access {
+            demo::give_key(access).await?;
+        }
     }
 
     let draining = Draining::default();
@@ -85,7 +95,17 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         draining: draining.clone(),
         limits: limits(&config.http)?,
     };
-    let answering = listener::answer(listener, router(api), stopped, config.http.shutdown_grace);
+    let mut routes = router(api);
+    match access {
+        Some(access) if config.roles.http => {
+            routes = routes.merge(v1(access, limits(&config.http)?));
+        }
+        None if config.roles.http => {
+            tracing::warn!("There is no API under /v1: postgres.url is not set");
+        }
+        Some(_) | None => {}
+    }
+    let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);
     let engine = store::name(config.engine);
     tracing::info!(store.engine = engine, "Tidings is listening on http://{address}");
@@ -179,6 +199,7 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
         .context("the metrics cannot be recorded")?;
     metrics::describe_counter!("tidings_http_requests_total", "Requests answered.");
     metrics::describe_histogram!(DURATION_METRIC, "How long requests took.");
+    metrics::describe_counter!(REFUSED_METRIC, "Requests with a key that is not good.");
     metrics::describe_counter!("tidings_jobs_total", "Messages worked on, by how it ended.");
     metrics::describe_histogram!("tidings_job_seconds", "How long working on a message took.");
     metrics::describe_histogram!(

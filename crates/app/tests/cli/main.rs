@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
+mod access;
 #[cfg(feature = "aws")]
 mod aws;
 mod backup;

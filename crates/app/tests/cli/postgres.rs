@@ -1,26 +1,24 @@
 //! The same commands on PostgreSQL.
 
 use insta::assert_snapshot;
+use tidings_testkit::PostgresDatabase;
 
 use crate::world::World;
 
-/// A world on the test server, in a workspace of its own.
-fn on_postgres() -> (World, String) {
-    let url = std::env::var_os("TIDINGS_TEST_POSTGRES")
-        .expect("TIDINGS_TEST_POSTGRES is not set: run ./test, which starts the test servers");
+/// A world on the test server, in a place of its own.
+fn on_postgres() -> (World, PostgresDatabase) {
+    let server = PostgresDatabase::schema();
     let mut world = World::new();
     world.set("TIDINGS_STORE__ENGINE", "postgres");
-    world.set("TIDINGS_POSTGRES__URL", url.to_str().unwrap());
+    world.set("TIDINGS_POSTGRES__URL", &server.url);
     world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
-    (world, format!("cli-{}", std::process::id()))
+    (world, server)
 }
 
 #[test]
 fn items_and_the_doctor_work_on_postgresql() {
-    let (world, workspace) = on_postgres();
-    let items = |arguments: &[&str]| {
-        world.ok(&[&["items", "--workspace", &workspace][..], arguments].concat())
-    };
+    let (world, _server) = on_postgres();
+    let items = |arguments: &[&str]| world.ok(&[&["items"][..], arguments].concat());
     let item = r#"{"PK":"a","SK":"b","n":1,"tags":{"$ss":["x"]}}"#;
     items(&["put", "main", item]);
     assert_eq!(items(&["get", "main", "a", "b"]), format!("{item}\n"));
@@ -35,6 +33,31 @@ fn items_and_the_doctor_work_on_postgresql() {
     assert!(server.get("/readyz").ends_with("ready\n"));
     server.stop();
     assert!(!world.path("tidings.db").exists());
+}
+
+#[test]
+fn keys_work_on_postgresql() {
+    let (world, _server) = on_postgres();
+    let first = world.ok(&["bootstrap"]);
+    let server = world.serve(&[]);
+    assert!(server.get_with(first.trim_end(), "/v1/me").starts_with("HTTP/1.0 200"));
+    let again = world.run(&["bootstrap"]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("this was done before"), "{}", again.stderr);
+
+    world.ok(&["workspaces", "create", "acme"]);
+    let inside = |arguments: &[&str]| world.ok(&[arguments, &["--workspace", "acme"][..]].concat());
+    inside(&["clients", "create", "shop"]);
+    let new = ["keys", "create", "--client", "shop", "--name", "live", "--scope", "read"];
+    let made: serde_json::Value = serde_json::from_str(&inside(&new)).unwrap();
+    let key = made["key"].as_str().unwrap();
+    let seen = server.get_with(key, "/v1/clients");
+    assert!(seen.contains("\"slug\":\"shop\"") && !seen.contains("\"app\""), "{seen}");
+    inside(&["keys", "revoke", made["public_id"].as_str().unwrap()]);
+    assert!(server.get_with(key, "/v1/clients").starts_with("HTTP/1.0 401"));
+    world.ok(&["workspaces", "disable", "default"]);
+    assert!(server.get_with(first.trim_end(), "/v1/me").starts_with("HTTP/1.0 401"));
+    server.stop();
 }
 
 #[test]

@@ -34,8 +34,11 @@ fn a_server_answers_until_it_is_told_to_stop() {
 #[test]
 fn the_demo_fills_its_workspace_once_and_leaves_changes_alone() {
     let world = World::new();
-    let server = world.serve(&["--demo"]);
+    let mut server = world.serve(&["--demo"]);
     assert!(server.log.concat().contains("items.added=25"), "{:#?}", server.log);
+    let key = server.printed_line();
+    assert!(server.get_with(&key, "/v1/me").contains("\"workspace\":\"demo\""));
+    assert!(!server.log.concat().contains(&key), "{:#?}", server.log);
     let ada = ["items", "query", "main", "SUB#ada@example.com", "--workspace", "demo"];
     assert_eq!(world.ok(&ada).lines().count(), 3);
     let change = r#"{"PK":"SUB#ada@example.com","SK":"PROFILE","firstName":"Augusta"}"#;
@@ -44,6 +47,8 @@ fn the_demo_fills_its_workspace_once_and_leaves_changes_alone() {
 
     let server = world.serve(&["--demo"]);
     assert!(server.log.concat().contains("items.added=0"), "{:#?}", server.log);
+    assert!(!server.log.concat().contains("on stdout"), "{:#?}", server.log);
+    assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 200"));
     assert!(world.ok(&ada).contains("Augusta"));
     server.stop();
 }

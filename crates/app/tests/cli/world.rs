@@ -147,6 +147,13 @@ impl Server {
         self.send(&format!("GET {path} HTTP/1.0\r\nx-request-id: r-1\r\n\r\n"))
     }
 
+    /// The same with an API key.
+    pub(crate) fn get_with(&self, key: &str, path: &str) -> String {
+        self.send(&format!(
+            "GET {path} HTTP/1.0\r\nx-request-id: r-1\r\nauthorization: Bearer {key}\r\n\r\n"
+        ))
+    }
+
     pub(crate) fn send(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -159,6 +166,14 @@ impl Server {
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).unwrap();
+    }
+
+    /// A line that it has printed on stdout, which is for data.
+    pub(crate) fn printed_line(&mut self) -> String {
+        let mut line = String::new();
+        let stdout = self.child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
     }
 
     /// Waits for the end of the log, which is the end of the process, and gives the exit code.

@@ -41,6 +41,13 @@ pub enum DatabaseError {
     File { path: String, source: Arc<std::io::Error> },
 }
 
+impl DatabaseError {
+    /// Whether nothing was done and the same thing may work a moment later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable(_) | Self::Conflict | Self::Locked | Self::Closed)
+    }
+}
+
 impl From<rusqlite::Error> for DatabaseError {
     fn from(error: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;

@@ -1,0 +1,127 @@
+//! `tidings bootstrap`, `workspaces`, `clients` and `keys`: who may call, for operators.
+//!
+//! What is asked for is printed as JSON, one thing a line. A new key is printed when it is made, and never again.
+
+mod clients;
+mod keys;
+mod workspaces;
+
+use std::sync::Arc;
+
+use clap::Args;
+use serde::Serialize;
+use tidings_access::workspaces::FindError;
+use tidings_access::{Access, Actor, Bootstrap, BootstrapError, Cx, Slug, bootstrap as begin};
+use tidings_kernel::{SystemClock, Workspace};
+use tidings_sql::Database;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{Layout, Output, say};
+use crate::store;
+
+pub(crate) use clients::{ClientsArgs, run as clients};
+pub(crate) use keys::{KeysArgs, run as keys};
+pub(crate) use workspaces::{WorkspacesArgs, run as workspaces};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidings bootstrap
+  tidings bootstrap --workspace acme --client shop
+  KEY=$(tidings bootstrap) && curl -H \"Authorization: Bearer $KEY\" http://127.0.0.1:8080/v1/me
+
+The key goes to stdout, everything else to stderr. It is done once: when there is a workspace
+already, nothing is made, and `tidings keys create` makes further keys.")]
+pub(crate) struct BootstrapArgs {
+    /// The name of the first workspace
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    workspace: Workspace,
+    /// The application that gets the key
+    #[arg(long, value_name = "SLUG", default_value = "app")]
+    client: Slug,
+}
+
+pub(crate) async fn bootstrap(args: BootstrapArgs, config: &Config) -> Result<(), Failure> {
+    let open = Open::make(config, Layout::Lines).await?;
+    let BootstrapArgs { workspace, client } = args;
+    let made = begin(&open.access, Bootstrap { workspace, client }).await;
+    let done = match made {
+        Ok(made) => {
+            say(&format!(
+                "The workspace {} has a client {} with this key, which can do everything. It is shown only now:",
+                made.workspace.name, made.client.slug
+            ));
+            print_key(&open, &made.issued.api_key.expose())
+        }
+        Err(BootstrapError::Done(first)) => {
+            let hint = format!(
+                "`tidings keys create --workspace {first}` makes another key; `tidings clients list \
+                 --workspace {first}` shows for whom"
+            );
+            Err(Failure::from(BootstrapError::Done(first)).hint(hint))
+        }
+        Err(error @ BootstrapError::Store(_)) => Err(error.into()),
+    };
+    open.close().await;
+    done
+}
+
+fn print_key(open: &Open, key: &str) -> Result<(), Failure> {
+    let mut out = open.out();
+    out.text(&format!("{key}\n"))?;
+    out.finish()
+}
+
+/// The relations, opened for one command.
+struct Open {
+    access: Access,
+    database: Database,
+    layout: Layout,
+}
+
+impl Open {
+    /// What is missing is made.
+    async fn make(config: &Config, layout: Layout) -> Result<Self, Failure> {
+        let database = store::open_relations(config).await?;
+        let access = Access::new(database.clone(), Arc::new(SystemClock));
+        Ok(Self { access, database, layout })
+    }
+
+    async fn existing(config: &Config, layout: Layout) -> Result<Self, Failure> {
+        store::must_exist(config)?;
+        Self::make(config, layout).await
+    }
+
+    async fn inside(&self, workspace: Workspace) -> Result<Cx, Failure> {
+        let found = tidings_access::workspaces::find(&self.access, workspace).await;
+        Ok(self.access.inside(found.map_err(no_workspace)?.id, Actor::Operator))
+    }
+
+    fn out(&self) -> Output {
+        Output::new(self.layout)
+    }
+
+    fn print(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let mut out = self.out();
+        out.json(value)?;
+        out.finish()
+    }
+
+    async fn close(self) {
+        self.database.close().await;
+    }
+}
+
+fn layout(pretty: bool) -> Layout {
+    if pretty { Layout::Pretty } else { Layout::Lines }
+}
+
+fn no_workspace(error: FindError) -> Failure {
+    match error {
+        FindError::Missing(_) => {
+            Failure::from(error).hint("`tidings workspaces list` shows those that there are")
+        }
+        FindError::Store(_) => error.into(),
+    }
+}

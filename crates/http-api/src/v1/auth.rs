@@ -1,0 +1,170 @@
+//! Who is calling, and whether the key allows it.
+//!
+//! `identify` runs before every route with a key: it finds out whose key it is and takes the request out of the
+//! key's quota. A handler then asks for what it needs in its signature.
+
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tidings_access::{AuthError, Caller, Cx, Scope, authenticate};
+use utoipa::IntoResponses;
+
+use super::V1;
+use super::quota::Quota;
+use crate::problem::{Problem, ProblemBody};
+
+/// Keys that were refused, by reason.
+pub const REFUSED_METRIC: &str = "tidings_refused_keys_total";
+
+/// A caller whose key has a scope. Without it in the signature a handler does not know its workspace.
+pub(super) struct Needs<S>(Caller, PhantomData<S>);
+
+/// A caller with any key.
+pub(super) struct AnyKey(pub(super) Caller);
+
+pub(super) trait Required {
+    const SCOPE: Scope;
+}
+
+pub(super) struct Read;
+pub(super) struct Manage;
+
+impl Required for Read {
+    const SCOPE: Scope = Scope::Read;
+}
+
+impl Required for Manage {
+    const SCOPE: Scope = Scope::Manage;
+}
+
+/// What every route with a key can answer besides its own.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "it describes what `identify` and `Needs` answer")]
+pub(super) enum Refusals {
+    /// There is no key, or it is not good (any more)
+    #[response(status = 401, content_type = "application/problem+json")]
+    Unauthorized(ProblemBody),
+    /// The key lacks the scope
+    #[response(status = 403, content_type = "application/problem+json")]
+    Forbidden(ProblemBody),
+    /// The key was used too often; see Retry-After
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooMany(ProblemBody),
+}
+
+pub(super) async fn identify(State(v1): State<V1>, mut request: Request, next: Next) -> Response {
+    let caller = match who(&v1, request.headers()).await {
+        Ok(caller) => caller,
+        Err(problem) => return problem.into_response(),
+    };
+    let quota = v1.quotas.take(caller.key_id, caller.rate, v1.access.now());
+    let mut response = match quota.retry_after {
+        None => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Some(seconds) => too_often(&caller, seconds).into_response(),
+    };
+    tell(quota, response.headers_mut());
+    response
+}
+
+async fn who(v1: &V1, headers: &HeaderMap) -> Result<Caller, Problem> {
+    let presented = match headers.get(header::AUTHORIZATION) {
+        None => return Err(nobody()),
+        Some(value) => value.to_str().unwrap_or_default(),
+    };
+    let key = match presented.split_once(' ') {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
+        _ => return Err(nobody()),
+    };
+    authenticate(&v1.access, key).await.map_err(refused)
+}
+
+fn nobody() -> Problem {
+    let detail = "this needs an API key: send it as Authorization: Bearer tdg_…";
+    let challenge = HeaderValue::from_static("Bearer realm=\"tidings\"");
+    Problem::from_status(StatusCode::UNAUTHORIZED, detail)
+        .header(header::WWW_AUTHENTICATE, challenge)
+}
+
+/// The reason is for the log. To the caller they are all one, or a guesser would learn which keys exist.
+fn refused(error: AuthError) -> Problem {
+    let reason = error.reason();
+    match error {
+        AuthError::Store(error) => error.into(),
+        AuthError::Malformed
+        | AuthError::Unknown
+        | AuthError::Wrong
+        | AuthError::Revoked
+        | AuthError::Expired
+        | AuthError::ClientDisabled
+        | AuthError::WorkspaceDisabled => {
+            metrics::counter!(REFUSED_METRIC, "reason" => reason).increment(1);
+            tracing::info!(reason, "A key was refused: {error}");
+            let challenge =
+                HeaderValue::from_static("Bearer realm=\"tidings\", error=\"invalid_token\"");
+            Problem::from_status(StatusCode::UNAUTHORIZED, "this API key is not valid")
+                .header(header::WWW_AUTHENTICATE, challenge)
+        }
+    }
+}
+
+fn too_often(caller: &Caller, seconds: u64) -> Problem {
+    let rate = caller.rate.per_second();
+    let detail = format!("this key may make {rate} requests a second; try again in {seconds} s");
+    Problem::from_status(StatusCode::TOO_MANY_REQUESTS, detail)
+        .header(header::RETRY_AFTER, seconds.into())
+}
+
+fn tell(quota: Quota, headers: &mut HeaderMap) {
+    for (name, value) in [
+        ("ratelimit-limit", quota.limit.into()),
+        ("ratelimit-remaining", quota.remaining.into()),
+        ("ratelimit-reset", quota.reset.into()),
+    ] {
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+impl<S> Needs<S> {
+    pub(super) fn caller(&self) -> &Caller {
+        &self.0
+    }
+}
+
+impl V1 {
+    pub(super) fn cx<S>(&self, who: &Needs<S>) -> Cx {
+        self.access.on_behalf_of(who.caller())
+    }
+}
+
+impl<S: Required> FromRequestParts<V1> for Needs<S> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
+        let caller = caller(parts)?;
+        if caller.scopes.has(S::SCOPE) {
+            return Ok(Self(caller, PhantomData));
+        }
+        let detail = format!("this key lacks the scope {}", S::SCOPE);
+        Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
+    }
+}
+
+impl FromRequestParts<V1> for AnyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
+        caller(parts).map(Self)
+    }
+}
+
+/// A route that was put outside of `identify` by mistake lets nobody in.
+fn caller(parts: &Parts) -> Result<Caller, Problem> {
+    parts.extensions.get::<Caller>().cloned().ok_or_else(nobody)
+}

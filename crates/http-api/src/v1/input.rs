@@ -1,0 +1,230 @@
+//! What callers send, checked as a whole: one answer names everything that is wrong with it, unknown fields too.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tidings_access::{KeyId, Limit, Slug};
+
+use super::V1;
+use crate::problem::{Problem, Violation};
+
+/// A JSON object that is a `T`.
+pub(super) struct Body<T>(pub(super) T);
+
+/// Which part of a list is wanted: `limit` and `cursor` of the query.
+pub(super) struct Listing<K> {
+    pub(super) after: Option<K>,
+    pub(super) limit: Limit,
+}
+
+/// Something that is read field by field. `None` means that a violation was noted.
+pub(super) trait FromFields: Sized {
+    fn from_fields(fields: &mut Fields) -> Option<Self>;
+}
+
+/// The fields that nobody has asked for yet, and what was wrong with those before.
+pub(super) struct Fields {
+    rest: Map<String, Value>,
+    known: Vec<&'static str>,
+    violations: Vec<Violation>,
+}
+
+impl Fields {
+    /// A text that must be there.
+    pub(super) fn required<T: FromStr<Err: Display>>(&mut self, name: &'static str) -> Option<T> {
+        match self.take(name) {
+            None => self.wrong(name, "this is required"),
+            Some(value) => self.text(name, &value),
+        }
+    }
+
+    /// A text that may be left out: the outer `None` means that it is there and wrong.
+    pub(super) fn optional<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<T>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(value) => self.text(name, &value).map(Some),
+        }
+    }
+
+    /// A time that may be left out.
+    pub(super) fn optional_time(&mut self, name: &'static str) -> Option<Option<Timestamp>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(value) => match value.as_str().and_then(|text| text.parse().ok()) {
+                Some(at) => Some(Some(at)),
+                None => self.wrong(name, "use a time such as 2030-01-31T12:00:00Z"),
+            },
+        }
+    }
+
+    /// A whole number that may be left out.
+    pub(super) fn optional_integer(&mut self, name: &'static str) -> Option<Option<i64>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(value) => match value.as_i64() {
+                Some(number) => Some(Some(number)),
+                None => self.wrong(name, "use a whole number"),
+            },
+        }
+    }
+
+    /// A list of texts that must be there, and not be empty.
+    pub(super) fn required_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Vec<T>> {
+        let values = match self.take(name) {
+            None => return self.wrong(name, "this is required"),
+            Some(Value::Array(values)) if !values.is_empty() => values,
+            Some(_) => return self.wrong(name, "use a list of at least one text"),
+        };
+        let read = values.iter().enumerate();
+        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
+        // All of them first: the first mistake must not hide the second.
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect()
+    }
+
+    /// Notes what a single field cannot know.
+    pub(super) fn wrong<T>(&mut self, field: &str, message: impl Display) -> Option<T> {
+        self.violations.push(Violation { field: field.to_owned(), message: message.to_string() });
+        None
+    }
+
+    /// A null is as good as nothing.
+    fn take(&mut self, name: &'static str) -> Option<Value> {
+        self.known.push(name);
+        self.rest.remove(name).filter(|value| !value.is_null())
+    }
+
+    fn text<T: FromStr<Err: Display>>(&mut self, field: &str, value: &Value) -> Option<T> {
+        match value.as_str().map(T::from_str) {
+            Some(Ok(value)) => Some(value),
+            Some(Err(error)) => self.wrong(field, error),
+            None => self.wrong(field, "use a text"),
+        }
+    }
+
+    fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
+        let mut fields = Self { rest, known: Vec::new(), violations: Vec::new() };
+        let read = T::from_fields(&mut fields);
+        let known = fields.known.join(", ");
+        for name in std::mem::take(&mut fields.rest).keys() {
+            // A name can be as long as a body.
+            let name: String = name.chars().take(100).collect();
+            fields.wrong::<()>(&name, format!("there is no such field; there are {known}"));
+        }
+        match read {
+            Some(read) if fields.violations.is_empty() => Ok(read),
+            _ => Err(Problem::invalid(fields.violations)),
+        }
+    }
+}
+
+impl<T: FromFields> FromRequest<V1> for Body<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, v1: &V1) -> Result<Self, Response> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            let detail = "send JSON, with Content-Type: application/json";
+            let problem = Problem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
+            return Err(problem.into_response());
+        }
+        let bytes = Bytes::from_request(request, v1).await;
+        let bytes = bytes.map_err(axum::response::IntoResponse::into_response)?;
+        let body = match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(fields)) => Fields::read(fields),
+            Ok(_) => Err(Problem::from_status(
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "the body must be a JSON object",
+            )),
+            Err(error) => Err(Problem::from_status(
+                StatusCode::BAD_REQUEST,
+                format!("the body is not JSON: {error}"),
+            )),
+        };
+        body.map(Self).map_err(Problem::into_response)
+    }
+}
+
+impl<K: Cursor> FromRequestParts<V1> for Listing<K> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+        let Query(pairs) =
+            pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
+        Fields::read(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
+    }
+}
+
+impl<K: Cursor> FromFields for Listing<K> {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let limit = fields.optional("limit");
+        let after = match fields.optional::<String>("cursor")? {
+            None => Some(None),
+            Some(text) => match read_cursor(&text) {
+                Some(key) => Some(Some(key)),
+                None => fields.wrong("cursor", "use a next_cursor of the same list"),
+            },
+        };
+        Some(Self { after: after?, limit: limit?.unwrap_or_default() })
+    }
+}
+
+/// A key that a list is ordered by. Callers see it as a text without a meaning.
+pub(super) trait Cursor: Sized {
+    /// Each list its own, or a cursor of another list would be taken for one of this.
+    const LIST: &'static str;
+
+    fn to_text(&self) -> String;
+    fn from_text(text: &str) -> Option<Self>;
+}
+
+impl Cursor for Slug {
+    const LIST: &'static str = "clients";
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+impl Cursor for KeyId {
+    const LIST: &'static str = "keys";
+
+    fn to_text(&self) -> String {
+        self.get().to_string()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
+    }
+}
+
+pub(super) fn cursor_text<K: Cursor>(key: &K) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", K::LIST, key.to_text()))
+}
+
+fn read_cursor<K: Cursor>(text: &str) -> Option<K> {
+    let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+    K::from_text(text.strip_prefix(K::LIST)?.strip_prefix(':')?)
+}

@@ -1,0 +1,127 @@
+//! The API under `/v1`: who may call it, what it takes and gives, and its OpenAPI description.
+//!
+//! A handler says in its signature who may call it (`Needs<Manage>`), and takes what was sent through `input`, which
+//! names all that is wrong with it at once. The description is made from the handlers themselves.
+
+mod auth;
+mod clients;
+mod input;
+mod keys;
+mod me;
+mod quota;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use axum::{Json, Router};
+use tidings_access::{Access, StoreError};
+use utoipa::Modify;
+use utoipa::OpenApi as _;
+use utoipa::openapi::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::problem::{Problem, chain};
+use crate::{Limits, around};
+use quota::Quotas;
+
+pub use auth::REFUSED_METRIC;
+
+/// What the handlers work with.
+#[derive(Clone)]
+pub(crate) struct V1 {
+    access: Access,
+    quotas: Arc<Quotas>,
+}
+
+/// The routes under `/v1`, to be merged with `router`.
+pub fn v1(access: Access, limits: Limits) -> Router {
+    let state = V1 { access, quotas: Arc::default() };
+    let (routes, description) = with_key().split_for_parts();
+    let description = Arc::new(text(&description));
+    let describe = move || async move {
+        ([(header::CONTENT_TYPE, "application/json")], description.as_str().to_owned())
+    };
+    let routes = routes
+        .route_layer(from_fn_with_state(state.clone(), auth::identify))
+        // After the layer: whoever wants to read how it works needs no key yet.
+        .route("/v1/openapi.json", get(describe));
+    around(routes, limits).with_state(state)
+}
+
+/// The description as it is served and as it is checked in.
+pub fn openapi() -> String {
+    text(&with_key().to_openapi())
+}
+
+fn text(description: &OpenApi) -> String {
+    let text = serde_json::to_string_pretty(description).expect("a description has only text keys");
+    text + "\n"
+}
+
+fn with_key() -> OpenApiRouter<V1> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(me::show))
+        .routes(routes!(clients::list, clients::create))
+        .routes(routes!(clients::show))
+        .routes(routes!(clients::disable))
+        .routes(routes!(clients::enable))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::revoke))
+}
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Tidings",
+        description = "The messaging backend of a product.\n\nTimes are RFC 3339 in UTC. Lists come in pages: pass \
+            `next_cursor` as `cursor` until it is null. Errors are RFC 9457 problems; `code` tells them apart.",
+        version = "1"
+    ),
+    modifiers(&Bearer)
+)]
+struct Description;
+
+struct Bearer;
+
+impl Modify for Bearer {
+    fn modify(&self, description: &mut OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("tdg_<public id>_<secret>")
+            .description(Some("An API key of a client"))
+            .build();
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("key", SecurityScheme::Http(scheme));
+    }
+}
+
+/// A part of a list.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+struct ListBody<T> {
+    data: Vec<T>,
+    /// Where the next page begins, or null on the last.
+    next_cursor: Option<String>,
+}
+
+impl<T> ListBody<T> {
+    fn answer<K: input::Cursor, I: Into<T>>(page: tidings_access::Page<I, K>) -> Json<Self> {
+        let data = page.items.into_iter().map(Into::into).collect();
+        Json(Self { data, next_cursor: page.next.as_ref().map(input::cursor_text) })
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        if error.is_passing() {
+            tracing::warn!(error = %chain(&error), "A request could not be served now");
+            return Self::unavailable("the store does not answer; try again in a moment");
+        }
+        Self::internal(error)
+    }
+}

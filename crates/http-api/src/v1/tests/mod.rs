@@ -1,0 +1,149 @@
+//! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
+
+mod isolation;
+mod refusals;
+mod routes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use serde_json::Value;
+use tidings_access::keys::{self, Issued, Rate};
+use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_sql::Database;
+use tidings_testkit::FakeClock;
+use tower::ServiceExt as _;
+
+use super::v1;
+use crate::Limits;
+
+struct World {
+    access: Access,
+    clock: Arc<FakeClock>,
+    router: Router,
+    acme: Cx,
+    other: Cx,
+}
+
+/// An answer, with what differs from run to run put out of sight.
+struct Answer {
+    status: u16,
+    headers: String,
+    body: String,
+}
+
+fn slug(text: &str) -> Slug {
+    text.parse().unwrap()
+}
+
+impl World {
+    /// Workspaces `acme` and `other`, each with a client `shop`.
+    async fn new() -> Self {
+        let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
+        let access = Access::new(Database::memory().await.unwrap(), clock.clone());
+        let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
+        let router = v1(access.clone(), limits);
+        let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
+        Self { access, clock, router, acme, other }
+    }
+
+    async fn key(&self, cx: &Cx, scopes: Scopes) -> Issued {
+        self.key_with(cx, scopes, Rate::default()).await
+    }
+
+    async fn key_with(&self, cx: &Cx, scopes: Scopes, rate: Rate) -> Issued {
+        let name = format!("key for {scopes}");
+        let create = keys::Create {
+            client: slug("shop"),
+            name: name.parse().unwrap(),
+            scopes,
+            rate,
+            expires_at: None,
+            granted_by: Scopes::all(),
+        };
+        keys::create(cx, create).await.unwrap()
+    }
+
+    async fn get(&self, key: &Issued, path: &str) -> Answer {
+        self.send(&format!("GET {path}"), Some(&key.api_key.expose()), "").await
+    }
+
+    async fn post(&self, key: &Issued, path: &str, body: &str) -> Answer {
+        self.send(&format!("POST {path}"), Some(&key.api_key.expose()), body).await
+    }
+
+    async fn delete(&self, key: &Issued, path: &str) -> Answer {
+        self.send(&format!("DELETE {path}"), Some(&key.api_key.expose()), "").await
+    }
+
+    async fn send(&self, line: &str, key: Option<&str>, body: &str) -> Answer {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path).header("x-request-id", "r-1");
+        if let Some(key) = key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if !body.is_empty() {
+            request = request.header("content-type", "application/json");
+        }
+        self.ask(request.body(Body::from(body.to_owned())).unwrap()).await
+    }
+
+    async fn ask(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let mut headers: Vec<_> = parts
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}\n", value.to_str().unwrap()))
+            .filter(|line| !line.starts_with("content-length"))
+            .collect();
+        headers.sort();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: headers.concat(),
+            body: String::from_utf8(body.to_vec()).unwrap(),
+        }
+    }
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    fn shown(&self) -> String {
+        let mut body = self.json();
+        hide(&mut body);
+        let body = serde_json::to_string_pretty(&body).unwrap();
+        format!("{}\n{}\n{body}", self.status, self.headers)
+    }
+}
+
+async fn workspace(access: &Access, name: &str) -> Cx {
+    let made = workspaces::create(access, name.parse().unwrap()).await.unwrap();
+    let cx = access.inside(made.id, Actor::Operator);
+    let name = DisplayName::from(&slug("shop"));
+    clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
+    cx
+}
+
+/// Puts ids and keys that are made by chance out of sight.
+fn hide(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match (name.as_str(), value.as_str()) {
+                    ("public_id", Some(id)) if id.len() == 12 => *value = "[id]".into(),
+                    ("key", Some(key)) if key.len() == 60 => *value = "[key]".into(),
+                    _ => hide(value),
+                }
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(hide),
+        _ => {}
+    }
+}
