@@ -71,7 +71,9 @@ async fn queues_are_made_once_whoever_comes_first() {
     let nodes = [(); 3].map(|()| queue_server::connect(&prefix));
     let (a, b, c) =
         tokio::join!(nodes[0].send(probe("a")), nodes[1].send(probe("b")), nodes[2].depth(&PROBE));
-    (a.unwrap(), b.unwrap(), c.unwrap());
+    a.unwrap();
+    b.unwrap();
+    c.unwrap();
     let mut bodies: Vec<_> =
         take(&nodes[2], &PROBE).await.into_iter().map(|delivery| delivery.body).collect();
     bodies.sort_unstable();
@@ -114,7 +116,8 @@ async fn subscriptions_and_policies_are_made_once_whoever_publishes_first() {
     let nodes = [(); 2].map(|()| queue_server::connect(&prefix));
     let publish = || vec![Outgoing::publish(&LEAD_EVENTS, "a")];
     let (a, b) = tokio::join!(nodes[0].send(publish()), nodes[1].send(publish()));
-    (a.unwrap(), b.unwrap());
+    a.unwrap();
+    b.unwrap();
     queue_server::connect(&prefix).send(publish()).await.unwrap();
 
     let bare = Bare::new();

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use tidings_testkit::PostgresDatabase;
+
 use crate::world::World;
 
 /// A throw-away DynamoDB, which ends with its standard input.
@@ -43,9 +45,27 @@ fn items_and_the_doctor_work_on_dynamodb() {
     assert_eq!(world.ok(&["items", "delete", "main", "a", "b"]), format!("{item}\n"));
 
     world.ok(&["doctor", "--set", "http.listen=127.0.0.1:0"]);
+    let ran = world.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("postgres.url is not set"), "{ran:?}");
+}
+
+#[test]
+fn messages_come_through_dynamodb_postgresql_and_sqs() {
+    let (mut world, _dynamodb) = on_dynamodb();
+    let postgres = PostgresDatabase::schema();
+    let sqs = std::env::var_os("TIDINGS_TEST_SQS")
+        .expect("TIDINGS_TEST_SQS is not set: run ./test, which starts the test servers");
+    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
+    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
+    world.set("TIDINGS_AWS__QUEUE_ENDPOINT_URL", sqs.to_str().unwrap());
+    world.set("TIDINGS_AWS__QUEUE_PREFIX", &format!("cli-{}", std::process::id()));
     let server = world.serve(&[]);
     assert!(server.get("/readyz").ends_with("ready\n"));
+    let summary = world.ok(&["queues", "probe", "--count", "120"]);
+    assert!(summary.contains("\"sent\":120,\"handled\":120,"), "{summary}");
     server.stop();
+    assert_eq!(world.ok(&["queues", "list"]).lines().count(), 8);
     assert!(!world.path("tidings.db").exists());
 }
 
