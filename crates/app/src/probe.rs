@@ -110,8 +110,17 @@ pub(crate) async fn slower_than(
         .await
 }
 
-pub(crate) async fn forget(database: &Database, run: &str) -> Result<(), DatabaseError> {
-    let run = run.to_owned();
-    let sql = "DELETE FROM probes WHERE run = $1";
-    database.write_committed(move |tx| tx.execute(sql, &[Param::Text(&run)]).map(drop)).await
+/// Removes the marks of a run, and those of runs that nobody cared to remove: a probe that was delivered twice may
+/// leave its second mark after the first was removed.
+pub(crate) async fn forget(
+    database: &Database,
+    run: &str,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let (run, a_day_ago) = (run.to_owned(), now.as_millisecond() - 24 * 60 * 60 * 1000);
+    let sql = "DELETE FROM probes WHERE run = $1 OR sent_at < $2";
+    let params = move |tx: &mut tidings_sql::Tx<'_>| {
+        tx.execute(sql, &[Param::Text(&run), Param::Int(a_day_ago)]).map(drop)
+    };
+    database.write_committed(params).await
 }

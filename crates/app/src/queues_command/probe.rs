@@ -22,6 +22,9 @@ pub(super) struct ProbeArgs {
     /// How long to wait for them, in seconds
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     wait: u64,
+    /// Leave the marks in the table `probes`, where they stay for a day
+    #[arg(long)]
+    keep: bool,
 }
 
 #[derive(Serialize)]
@@ -72,7 +75,10 @@ pub(super) async fn run(
              `tidings queues list` shows what waits",
         ));
     }
-    Ok(forget(database, &run).await?)
+    if !args.keep {
+        forget(database, &run, begun).await?;
+    }
+    Ok(())
 }
 
 /// Waits until all have come, or time is over.
