@@ -1,4 +1,5 @@
 //! Several nodes on one PostgreSQL: they share queues, timers and schedules, and wake each other.
+#![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 #[expect(dead_code, reason = "this binary is about PostgreSQL only")]
 mod engines;

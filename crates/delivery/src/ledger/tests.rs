@@ -33,7 +33,7 @@ impl World {
     /// The rows that the examples of the contracts are about, not sent yet.
     async fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
         let clock = FakeClock::at("2026-05-24T12:00:00Z".parse::<Timestamp>().unwrap());
-        let world = Self { ledger: Ledger::new(database, clock), server: server };
+        let world = Self { ledger: Ledger::new(database, clock), server };
         for sql in [
             "INSERT INTO workspaces (id, name, created_at) VALUES (1, 'acme', 0)",
             "INSERT INTO clients (id, workspace_id, slug, name, created_at)
