@@ -53,6 +53,10 @@ pub(super) async fn measure(
     let left = queues.depth(&queues::PROBE).await?;
     ensure!(left.ready + left.hidden + left.dead == 0, "after all was done there is {left:?}");
 
+    database.close().await;
+
+    // The other side, too, begins this with an empty table.
+    let (database, queues) = engine.open(&format!("trickle_{workers}")).await?;
     let latency = trickle::on_idle_workers(&queues, crew, sizes.trickle).await?;
     database.close().await;
     Ok(Drained { batches_per_second, singles_per_second, done_per_second, latency })

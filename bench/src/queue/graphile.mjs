@@ -41,6 +41,7 @@ const logger = new Logger(() => (level, message) => {
 });
 const pool = new Pool({ connectionString, max: 25 });
 pool.on("error", () => {});
+pool.on("connect", (client) => client.on("error", () => {}));
 const utils = await makeWorkerUtils({ pgPool: pool, logger });
 await utils.migrate();
 
