@@ -10,6 +10,7 @@
 )]
 
 mod postgres_server;
+mod queue;
 mod report;
 mod store;
 
@@ -36,6 +37,8 @@ struct Arguments {
 enum Bench {
     /// Durable event-ingest transactions on SQLite and PostgreSQL.
     Store,
+    /// Jobs through the queues of SQLite and PostgreSQL, beside graphile-worker.
+    Queue,
 }
 
 #[tokio::main]
@@ -43,6 +46,7 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let report = match arguments.bench {
         Bench::Store => store::run(arguments.quick).await?,
+        Bench::Queue => queue::run(arguments.quick).await?,
     };
     println!("{}", report.text());
     if arguments.write {

@@ -48,6 +48,16 @@ impl PostgresServer {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Makes an empty database, and tells its URL.
+    pub(crate) fn new_database(&self, name: &str) -> anyhow::Result<String> {
+        let port = self.port.to_string();
+        run(self
+            .command("createdb")
+            .args(["-h", "127.0.0.1", "-U", "postgres", "-p", &port])
+            .arg(name))?;
+        Ok(format!("postgres://postgres@127.0.0.1:{port}/{name}"))
+    }
+
     fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

@@ -68,7 +68,14 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
 }
 
 const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
-const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// What is right by itself touches few rows of a table that fills and empties within seconds, so statistics are always
+/// of another time. By them PostgreSQL would sort a whole queue to take one batch; it is to follow the indexes.
+const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+    SET LOCAL enable_seqscan = off;
+    SET LOCAL enable_bitmapscan = off;
+    SET LOCAL enable_sort = off;
+    SET LOCAL enable_hashjoin = off;
+    SET LOCAL enable_mergejoin = off";
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// How to reach the server.
@@ -108,7 +115,9 @@ impl Server {
         let patience = "SET idle_in_transaction_session_timeout = '10s';
                         SET lock_timeout = '20s';
                         SET statement_timeout = '60s'";
-        client.batch_execute(patience).map_err(unreachable)?;
+        // Compiling a statement takes longer than running any of ours.
+        let no_jit = "SET jit = off";
+        client.batch_execute(&format!("{patience};{no_jit}")).map_err(unreachable)?;
         Ok(Session::new(client))
     }
 }

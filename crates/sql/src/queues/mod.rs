@@ -31,11 +31,12 @@ pub(crate) use timers::{NewTimer, change_all as change_timers};
 pub struct SqlQueues {
     database: Database,
     clock: Arc<dyn Clock>,
+    busy: Arc<waiting::Busy>,
 }
 
 impl SqlQueues {
     pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
-        Self { database, clock }
+        Self { database, clock, busy: Arc::default() }
     }
 
     fn now(&self) -> i64 {

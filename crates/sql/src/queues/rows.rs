@@ -99,20 +99,26 @@ pub(super) fn take(
     lease: Duration,
     now: i64,
 ) -> Result<Vec<Delivery>, DatabaseError> {
-    let lock = match tx.dialect() {
-        Dialect::Sqlite => "",
-        // What another node is taking is left to it.
-        Dialect::Postgres => "FOR UPDATE SKIP LOCKED",
+    let sql = match tx.dialect() {
+        // Materialized, so that no plan looks twice, and takes twice.
+        Dialect::Sqlite => {
+            "WITH taken AS MATERIALIZED (
+                 SELECT id AS taken_id FROM queue_messages WHERE queue = $1 AND visible_at <= $2
+                 ORDER BY visible_at, id LIMIT $3)
+             UPDATE queue_messages SET visible_at = $4, receives = receives + 1
+             FROM taken WHERE queue = $1 AND id = taken_id
+             RETURNING id, body, receives, enqueued_at"
+        }
+        // What another node is taking is left to it. What we have locked stays where it is, and need not be looked
+        // up again by its id, which would be a third of the work.
+        Dialect::Postgres => {
+            "UPDATE queue_messages SET visible_at = $4, receives = receives + 1
+             WHERE ctid = ANY (ARRAY(
+                 SELECT ctid FROM queue_messages WHERE queue = $1 AND visible_at <= $2
+                 ORDER BY visible_at, id LIMIT $3 FOR UPDATE SKIP LOCKED))
+             RETURNING id, body, receives, enqueued_at"
+        }
     };
-    // Materialized, so that no plan looks twice, and takes twice.
-    let sql = format!(
-        "WITH taken AS MATERIALIZED (
-             SELECT id AS taken_id FROM queue_messages WHERE queue = $1 AND visible_at <= $2
-             ORDER BY visible_at, id LIMIT $3 {lock})
-         UPDATE queue_messages SET visible_at = $4, receives = receives + 1
-         FROM taken WHERE queue = $1 AND id = taken_id
-         RETURNING id, body, receives, enqueued_at"
-    );
     let params = [
         Param::Text(queue.name),
         Param::Int(now),
@@ -121,7 +127,7 @@ pub(super) fn take(
     ];
     let mut deliveries = Vec::new();
     let mut worn_out = Vec::new();
-    for row in tx.query(&sql, &params)? {
+    for row in tx.query(sql, &params)? {
         let delivery = delivery(&row)?;
         if delivery.receives > queue.max_receives {
             worn_out.push(delivery.id);
