@@ -4,6 +4,8 @@
 //! own: arming the same key again moves it. When it is due, its message is moved to the queue; what happens then
 //! is the queue's matter. Not here: when periodic work is due (`jobs::schedule`).
 
+use std::pin::Pin;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -38,7 +40,7 @@ impl TimerChange {
     }
 
     /// In bytes, roughly.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             Self::Arm(timer) => timer.key.len() + timer.body.len(),
             Self::Cancel(key) => key.len(),
@@ -64,9 +66,9 @@ pub trait TimerEngine: Send + Sync {
     /// is moved by one of them.
     async fn fire(&self, limit: usize) -> Result<Fired, StoreError>;
 
-    /// Returns when a timer was armed since the call, as far as the engine notices. A hint, not a promise.
-    async fn armed(&self) {
-        std::future::pending().await
+    /// Is over when a timer was armed since the call, as far as the engine notices. A hint, not a promise.
+    fn armed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(std::future::pending())
     }
 }
 

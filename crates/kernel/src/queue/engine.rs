@@ -1,5 +1,7 @@
 //! The port of a queue engine, and what can go wrong behind it.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::{
@@ -9,7 +11,7 @@ use super::{
 
 /// Where queues live: the database, or SQS.
 ///
-/// A delivery is settled by its receipt: acknowledged, postponed or buried. What is not settled in time comes
+/// A delivery is settled by its receipt: acknowledged, postponed, deferred or buried. What is not settled in time comes
 /// again. A receipt whose lease has ended and whose message was delivered anew settles nothing.
 #[async_trait]
 pub trait QueueEngine: Send + Sync {
@@ -38,6 +40,16 @@ pub trait QueueEngine: Send + Sync {
         queue: &'static Queue,
         postponements: &[Postponement],
     ) -> Result<usize, QueueError>;
+
+    /// Gives a delivery back for later without counting it: nobody tried. What waits for something else can wait for
+    /// ever and does not become a dead letter.
+    async fn defer(
+        &self,
+        queue: &'static Queue,
+        delivery: &Delivery,
+        lease: Duration,
+        reason: &str,
+    ) -> Result<(), QueueError>;
 
     /// Moves a delivery to the dead letters at once: trying again cannot help.
     async fn bury(

@@ -97,7 +97,7 @@ pub mod queues {
     use super::Queue;
 
     const fn queue(name: &'static str, lease_secs: u64) -> Queue {
-        Queue { name, lease: Duration::from_secs(lease_secs), max_receives: 8 }
+        Queue { name, lease: Duration::from_secs(lease_secs), max_receives: 12 }
     }
 
     /// Account-critical mail, one message each. Nothing else may delay it.

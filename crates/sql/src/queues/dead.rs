@@ -1,14 +1,20 @@
 //! Dead letters: messages that were given up, until somebody sends them again or throws them away.
 
+use jiff::Timestamp;
 use tidings_kernel::{DeadLetter, Queue};
 
-use super::rows::{Held, count_of, time_of};
+use super::rows::{Held, count_of, new_id, time_of};
 use crate::database::{DatabaseError, Param, Tx};
 
 /// How many dead letters one transaction moves or deletes.
 pub(super) const PART: usize = 500;
-/// A reason is for people.
-const MAX_REASON: usize = 2_000;
+/// Which dead letters are meant.
+#[derive(Clone, Copy)]
+pub(super) enum Chosen<'a> {
+    /// A part of those that were dead at this time.
+    DeadUntil(i64),
+    Ids(&'a [String]),
+}
 
 /// Moves one delivery that is still held.
 pub(super) fn bury(
@@ -18,17 +24,18 @@ pub(super) fn bury(
     reason: &str,
     now: i64,
 ) -> Result<(), DatabaseError> {
-    let reason: String = reason.chars().filter(|c| *c != '\0').take(MAX_REASON).collect();
     for (id, receives) in held.pairs() {
-        let sql =
-            "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
-             SELECT queue, id, receives, enqueued_at, $4, $5, body FROM queue_messages
-             WHERE queue = $1 AND id = $2 AND receives = $3";
         let (name, id) = (Param::Text(queue.name), Param::Text(id));
-        let params = [name, id, Param::Int(receives), Param::Int(now), Param::Text(&reason)];
-        if tx.execute(sql, &params)? > 0 {
-            let sql = "DELETE FROM queue_messages WHERE queue = $1 AND id = $2";
-            tx.execute(sql, &[name, id])?;
+        // Deleted first: whoever takes it between two statements must not find it dead as well.
+        let sql = "DELETE FROM queue_messages WHERE queue = $1 AND id = $2 AND receives = $3
+                   RETURNING receives - deferrals, enqueued_at, body";
+        for row in tx.query(sql, &[name, id, Param::Int(receives)])? {
+            let sql =
+                "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7)";
+            let (receives, enqueued_at) = (Param::Int(row.int(0)?), Param::Int(row.int(1)?));
+            let (reason, body) = (Param::Text(reason), Param::Text(row.text(2)?));
+            tx.execute(sql, &[name, id, receives, enqueued_at, Param::Int(now), reason, body])?;
         }
     }
     Ok(())
@@ -46,7 +53,7 @@ pub(super) fn bury_worn_out(
     for id in ids {
         let sql =
             "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
-             SELECT queue, id, receives - 1, enqueued_at, $3, coalesce(last_error, $4), body
+             SELECT queue, id, receives - deferrals - 1, enqueued_at, $3, coalesce(last_error, $4), body
              FROM queue_messages WHERE queue = $1 AND id = $2";
         let (name, id) = (Param::Text(queue.name), Param::Text(id));
         tx.execute(sql, &[name, id, Param::Int(now), Param::Text(&never)])?;
@@ -80,16 +87,18 @@ pub(super) fn list(
 pub(super) fn replay(
     tx: &mut Tx<'_>,
     queue: &'static Queue,
-    ids: Option<&[String]>,
-    now: i64,
+    chosen: Chosen<'_>,
+    now: Timestamp,
 ) -> Result<u64, DatabaseError> {
     let mut count = 0;
-    for id in chosen(tx, queue, ids)? {
+    for id in find(tx, queue, chosen)? {
         let (name, id) = (Param::Text(queue.name), Param::Text(&id));
+        // A new message: who still has a receipt of the old one can settle nothing with it.
         let sql = "INSERT INTO queue_messages (queue, id, visible_at, enqueued_at, body)
-                   SELECT queue, id, $3, $3, body FROM dead_letters WHERE queue = $1 AND id = $2
-                   ON CONFLICT (queue, id) DO NOTHING";
-        count += tx.execute(sql, &[name, id, Param::Int(now)])?;
+                   SELECT queue, $4, $3, $3, body FROM dead_letters WHERE queue = $1 AND id = $2";
+        let new = new_id(now);
+        let params = [name, id, Param::Int(now.as_millisecond()), Param::Text(&new)];
+        count += tx.execute(sql, &params)?;
         tx.execute("DELETE FROM dead_letters WHERE queue = $1 AND id = $2", &[name, id])?;
     }
     tx.wake(queue.name);
@@ -100,10 +109,10 @@ pub(super) fn replay(
 pub(super) fn purge(
     tx: &mut Tx<'_>,
     queue: &Queue,
-    ids: Option<&[String]>,
+    chosen: Chosen<'_>,
 ) -> Result<u64, DatabaseError> {
     let mut count = 0;
-    for id in chosen(tx, queue, ids)? {
+    for id in find(tx, queue, chosen)? {
         let sql = "DELETE FROM dead_letters WHERE queue = $1 AND id = $2";
         count += tx.execute(sql, &[Param::Text(queue.name), Param::Text(&id)])?;
     }
@@ -111,11 +120,7 @@ pub(super) fn purge(
 }
 
 /// Those that are meant and there.
-fn chosen(
-    tx: &mut Tx<'_>,
-    queue: &Queue,
-    ids: Option<&[String]>,
-) -> Result<Vec<String>, DatabaseError> {
+fn find(tx: &mut Tx<'_>, queue: &Queue, chosen: Chosen<'_>) -> Result<Vec<String>, DatabaseError> {
     let lock = match tx.dialect() {
         crate::database::Dialect::Sqlite => "",
         // Two operators who press the button at once must not put a letter back twice.
@@ -123,15 +128,17 @@ fn chosen(
     };
     let name = Param::Text(queue.name);
     let mut found = Vec::new();
-    match ids {
-        None => {
-            let sql =
-                format!("SELECT id FROM dead_letters WHERE queue = $1 ORDER BY id LIMIT $2 {lock}");
-            for row in tx.query(&sql, &[name, Param::Int(PART as i64)])? {
+    match chosen {
+        Chosen::DeadUntil(time) => {
+            let sql = format!(
+                "SELECT id FROM dead_letters WHERE queue = $1 AND died_at <= $3
+                 ORDER BY id LIMIT $2 {lock}"
+            );
+            for row in tx.query(&sql, &[name, Param::Int(PART as i64), Param::Int(time)])? {
                 found.push(row.text(0)?.to_owned());
             }
         }
-        Some(ids) => {
+        Chosen::Ids(ids) => {
             let sql = format!("SELECT id FROM dead_letters WHERE queue = $1 AND id = $2 {lock}");
             for id in ids {
                 if !tx.query(&sql, &[name, Param::Text(id)])?.is_empty() {

@@ -11,7 +11,9 @@ mod schedules;
 mod timers;
 mod waiting;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -25,6 +27,8 @@ use crate::database::{Database, DatabaseError, Tx};
 use crate::items::store_error;
 pub(crate) use rows::insert as insert_messages;
 pub(crate) use timers::{NewTimer, change_all as change_timers};
+
+const MAX_REASON: usize = 2_000;
 
 /// The queue and timer engine on SQLite and PostgreSQL.
 #[derive(Clone)]
@@ -111,11 +115,33 @@ impl QueueEngine for SqlQueues {
         check_count(postponements.len())?;
         postponements.iter().try_for_each(|one| check_lease(one.lease))?;
         let held = rows::Held::parse(postponements.iter().map(|one| &one.receipt))?;
-        let (now, postponements) = (self.now(), postponements.to_vec());
+        let (now, mut postponements) = (self.now(), postponements.to_vec());
+        for one in &mut postponements {
+            one.reason = one.reason.as_deref().map(clean);
+        }
         let done = self
             .database
             .write_committed(move |tx| rows::postpone(tx, queue, &held, &postponements, now));
         done.await.map_err(queue_error)
+    }
+
+    async fn defer(
+        &self,
+        queue: &'static Queue,
+        delivery: &Delivery,
+        lease: Duration,
+        reason: &str,
+    ) -> Result<(), QueueError> {
+        check_lease(lease)?;
+        let held = rows::Held::parse([&delivery.receipt])?;
+        let postponement =
+            Postponement { receipt: delivery.receipt.clone(), lease, reason: Some(clean(reason)) };
+        let now = self.now();
+        let done = self.database.write_committed(move |tx| {
+            rows::excuse(tx, queue, &held)?;
+            rows::postpone(tx, queue, &held, std::slice::from_ref(&postponement), now)
+        });
+        done.await.map(drop).map_err(queue_error)
     }
 
     async fn bury(
@@ -125,7 +151,7 @@ impl QueueEngine for SqlQueues {
         reason: &str,
     ) -> Result<(), QueueError> {
         let held = rows::Held::parse([&delivery.receipt])?;
-        let (now, reason) = (self.now(), reason.to_owned());
+        let (now, reason) = (self.now(), clean(reason));
         let done =
             self.database.write_committed(move |tx| dead::bury(tx, queue, &held, &reason, now));
         done.await.map_err(queue_error)
@@ -149,12 +175,12 @@ impl QueueEngine for SqlQueues {
     }
 
     async fn replay(&self, queue: &'static Queue, which: Which) -> Result<u64, QueueError> {
-        let now = self.now();
-        self.in_parts(which, move |tx, ids| dead::replay(tx, queue, ids, now)).await
+        let now = self.clock.now();
+        self.in_parts(which, move |tx, chosen| dead::replay(tx, queue, chosen, now)).await
     }
 
     async fn purge(&self, queue: &'static Queue, which: Which) -> Result<u64, QueueError> {
-        self.in_parts(which, move |tx, ids| dead::purge(tx, queue, ids)).await
+        self.in_parts(which, move |tx, chosen| dead::purge(tx, queue, chosen)).await
     }
 }
 
@@ -163,16 +189,19 @@ impl SqlQueues {
     async fn in_parts(
         &self,
         which: Which,
-        work: impl Fn(&mut Tx<'_>, Option<&[String]>) -> Result<u64, DatabaseError>
+        work: impl Fn(&mut Tx<'_>, dead::Chosen<'_>) -> Result<u64, DatabaseError>
         + Clone
         + Send
         + 'static,
     ) -> Result<u64, QueueError> {
         let mut count = 0;
+        // What dies again while this goes on is not meant, or it might never end.
+        let until = self.now();
         match which {
             Which::All => loop {
                 let work = work.clone();
-                let part = self.database.write_committed(move |tx| work(tx, None)).await;
+                let chosen = dead::Chosen::DeadUntil(until);
+                let part = self.database.write_committed(move |tx| work(tx, chosen)).await;
                 match part.map_err(queue_error)? {
                     0 => return Ok(count),
                     some => count += some,
@@ -181,7 +210,8 @@ impl SqlQueues {
             Which::Only(ids) => {
                 for part in ids.chunks(dead::PART) {
                     let (work, part) = (work.clone(), part.to_vec());
-                    let done = self.database.write_committed(move |tx| work(tx, Some(&part)));
+                    let done =
+                        self.database.write_committed(move |tx| work(tx, dead::Chosen::Ids(&part)));
                     count += done.await.map_err(queue_error)?;
                 }
                 Ok(count)
@@ -203,10 +233,10 @@ impl TimerEngine for SqlQueues {
         fired.map_err(store_error)
     }
 
-    async fn armed(&self) {
+    fn armed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let mut wakes = self.database.wakes(timers::WAKE);
         // The sender lives as long as the database.
-        drop(wakes.changed().await);
+        Box::pin(async move { drop(wakes.changed().await) })
     }
 }
 
@@ -227,7 +257,7 @@ impl ScheduleEngine for SqlQueues {
         message.validate().map_err(Invalid::from)?;
         let (name, now) = (name.to_owned(), self.clock.now());
         let begun = self.database.write_committed(move |tx| {
-            let first = schedules::begin(tx, &name, occurrence)?;
+            let first = schedules::begin(tx, &name, occurrence, now)?;
             if first {
                 rows::insert(tx, &[&message], now)?;
             }
@@ -235,6 +265,11 @@ impl ScheduleEngine for SqlQueues {
         });
         begun.await.map_err(store_error)
     }
+}
+
+/// A reason is for people, and PostgreSQL takes no U+0000.
+fn clean(reason: &str) -> String {
+    reason.chars().filter(|c| *c != '\0').take(MAX_REASON).collect()
 }
 
 fn queue_error(error: DatabaseError) -> QueueError {

@@ -12,6 +12,7 @@ use tidings_kernel::{
 };
 
 use super::dead;
+use super::waiting::LONGEST_PATIENCE;
 use crate::database::{DatabaseError, Dialect, Param, Row, Tx};
 
 /// Nobody reads a number of this size digit by digit, and counting further would take long.
@@ -99,6 +100,23 @@ pub(super) fn take(
     lease: Duration,
     now: i64,
 ) -> Result<Vec<Delivery>, DatabaseError> {
+    let mut deliveries = take_any(tx, queue, max, lease, now)?;
+    let worn_out = deliveries.extract_if(.., |one| one.receives > queue.max_receives);
+    let worn_out: Vec<_> = worn_out.map(|delivery| delivery.id).collect();
+    if !worn_out.is_empty() {
+        dead::bury_worn_out(tx, queue, &worn_out, now)?;
+    }
+    Ok(deliveries)
+}
+
+/// Takes what is visible, however often it came.
+pub(super) fn take_any(
+    tx: &mut Tx<'_>,
+    queue: &'static Queue,
+    max: usize,
+    lease: Duration,
+    now: i64,
+) -> Result<Vec<Delivery>, DatabaseError> {
     let sql = match tx.dialect() {
         // Materialized, so that no plan looks twice, and takes twice.
         Dialect::Sqlite => {
@@ -107,7 +125,7 @@ pub(super) fn take(
                  ORDER BY visible_at, id LIMIT $3)
              UPDATE queue_messages SET visible_at = $4, receives = receives + 1
              FROM taken WHERE queue = $1 AND id = taken_id
-             RETURNING id, body, receives, enqueued_at"
+             RETURNING id, body, receives, enqueued_at, deferrals"
         }
         // What another node is taking is left to it. What we have locked stays where it is, and need not be looked
         // up again by its id, which would be a third of the work.
@@ -116,7 +134,7 @@ pub(super) fn take(
              WHERE ctid = ANY (ARRAY(
                  SELECT ctid FROM queue_messages WHERE queue = $1 AND visible_at <= $2
                  ORDER BY visible_at, id LIMIT $3 FOR UPDATE SKIP LOCKED))
-             RETURNING id, body, receives, enqueued_at"
+             RETURNING id, body, receives, enqueued_at, deferrals"
         }
     };
     let params = [
@@ -125,22 +143,13 @@ pub(super) fn take(
         Param::Int(max as i64),
         Param::Int(now.saturating_add(millis(lease))),
     ];
-    let mut deliveries = Vec::new();
-    let mut worn_out = Vec::new();
-    for row in tx.query(sql, &params)? {
-        let delivery = delivery(&row)?;
-        if delivery.receives > queue.max_receives {
-            worn_out.push(delivery.id);
-        } else {
-            deliveries.push(delivery);
-        }
-    }
-    if !worn_out.is_empty() {
-        dead::bury_worn_out(tx, queue, &worn_out, now)?;
-    }
+    let deliveries = tx.query(sql, &params)?;
+    let deliveries = deliveries.iter().map(delivery).collect::<Result<Vec<_>, _>>();
     // RETURNING promises no order.
-    deliveries.sort_by(|a, b| a.id.cmp(&b.id));
-    Ok(deliveries)
+    deliveries.map(|mut deliveries| {
+        deliveries.sort_by(|a, b| a.id.cmp(&b.id));
+        deliveries
+    })
 }
 
 fn delivery(row: &Row) -> Result<Delivery, DatabaseError> {
@@ -148,7 +157,7 @@ fn delivery(row: &Row) -> Result<Delivery, DatabaseError> {
     Ok(Delivery {
         id: id.to_owned(),
         body: row.text(1)?.to_owned(),
-        receives: count_of(receives),
+        receives: count_of(receives - row.int(4)?),
         enqueued_at: time_of(row.int(3)?),
         receipt: Receipt(format!("{id} {receives}")),
     })
@@ -219,6 +228,16 @@ pub(super) fn delete(tx: &mut Tx<'_>, queue: &Queue, held: &Held) -> Result<usiz
     }
 }
 
+/// Takes back that a delivery counts. Its receipt stays good.
+pub(super) fn excuse(tx: &mut Tx<'_>, queue: &Queue, held: &Held) -> Result<(), DatabaseError> {
+    for (id, receives) in held.pairs() {
+        let sql = "UPDATE queue_messages SET deferrals = deferrals + 1
+                   WHERE queue = $1 AND id = $2 AND receives = $3";
+        tx.execute(sql, &[Param::Text(queue.name), Param::Text(id), Param::Int(receives)])?;
+    }
+    Ok(())
+}
+
 pub(super) fn postpone(
     tx: &mut Tx<'_>,
     queue: &'static Queue,
@@ -227,7 +246,8 @@ pub(super) fn postpone(
     now: i64,
 ) -> Result<usize, DatabaseError> {
     let visible = |one: &Postponement| now.saturating_add(millis(one.lease));
-    if postponements.iter().any(|one| one.lease < Duration::from_secs(1)) {
+    // Sooner than those who wait would look by themselves.
+    if postponements.iter().any(|one| one.lease < LONGEST_PATIENCE) {
         tx.wake(queue.name);
     }
     let name = Param::Text(queue.name);

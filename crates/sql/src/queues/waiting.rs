@@ -121,12 +121,15 @@ async fn take(
     Ok(taken)
 }
 
+/// On either engine.
+pub(super) const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long to trust that a wake-up would come.
 fn patience(queues: &SqlQueues) -> Duration {
     match queues.database.dialect() {
         // Another process on the same file cannot wake us.
         Dialect::Sqlite => Duration::from_secs(1),
-        Dialect::Postgres => Duration::from_secs(5),
+        Dialect::Postgres => LONGEST_PATIENCE,
     }
 }
 
