@@ -56,8 +56,10 @@ impl Work<Probe> for Mark {
 }
 
 /// A message through the queues now and then, whose way is measured.
-pub(crate) fn heartbeat(cron: &str) -> Result<Schedule, ScheduleError> {
-    Schedule::new(HEARTBEAT, cron, "UTC", |occurrence| probe(HEARTBEAT, 1, occurrence))
+pub(crate) fn heartbeat(cron: &str, clock: &Arc<dyn Clock>) -> Result<Schedule, ScheduleError> {
+    // Timed from when it is sent: one that was missed is not slow.
+    let clock = Arc::clone(clock);
+    Schedule::new(HEARTBEAT, cron, "UTC", move |_| probe(HEARTBEAT, 1, clock.now()))
 }
 
 pub(crate) fn probe(run: &str, number: i64, sent_at: Timestamp) -> Outgoing {

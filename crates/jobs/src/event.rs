@@ -92,7 +92,7 @@ impl Event {
             let id = record.message_id.as_str();
             match outcome {
                 Outcome::Done => None,
-                Outcome::Retry { reason, .. } => {
+                Outcome::Retry { reason, .. } | Outcome::Wait { reason, .. } => {
                     tracing::warn!(
                         message.id = id,
                         reason,

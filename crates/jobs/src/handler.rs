@@ -50,6 +50,8 @@ pub enum Outcome {
     Done,
     /// Trying again can help.
     Retry { reason: String, after: Option<Duration> },
+    /// Nothing was tried, because something else has to happen first. It comes again, and may do so for ever.
+    Wait { reason: String, after: Duration },
     /// Trying again cannot help.
     Dead { reason: String },
 }
@@ -60,6 +62,10 @@ impl Outcome {
         Self::Retry { reason: reason.into(), after: None }
     }
 
+    pub fn wait(reason: impl Into<String>, after: Duration) -> Self {
+        Self::Wait { reason: reason.into(), after }
+    }
+
     pub fn dead(reason: impl Into<String>) -> Self {
         Self::Dead { reason: reason.into() }
     }
@@ -68,6 +74,7 @@ impl Outcome {
         match self {
             Self::Done => "done",
             Self::Retry { .. } => "retry",
+            Self::Wait { .. } => "wait",
             Self::Dead { .. } => "dead",
         }
     }

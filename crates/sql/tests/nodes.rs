@@ -24,7 +24,7 @@ struct Nodes {
     nodes: Vec<SqlQueues>,
     items: SqlItems,
     /// Goes last.
-    _server: PostgresDatabase,
+    server: PostgresDatabase,
 }
 
 async fn nodes(count: usize) -> Nodes {
@@ -37,7 +37,7 @@ async fn nodes(count: usize) -> Nodes {
         nodes.push(SqlQueues::new(database.clone(), Arc::clone(&clock) as Arc<_>));
         items.get_or_insert_with(|| SqlItems::new(database, Arc::clone(&clock) as Arc<_>));
     }
-    Nodes { clock, nodes, items: items.unwrap(), _server: server }
+    Nodes { clock, nodes, items: items.unwrap(), server }
 }
 
 /// Takes everything that there is, several at a time.
@@ -123,7 +123,8 @@ async fn nodes_that_fire_at_once_fire_each_timer_once() {
 async fn nodes_begin_an_occurrence_once() {
     let world = nodes(3).await;
     for day in 1..=20 {
-        let occurrence = world.clock.now() + (24 * day).hours();
+        world.clock.advance(1.days());
+        let occurrence = world.clock.now();
         let beginning: Vec<_> = world
             .nodes
             .iter()
@@ -142,6 +143,23 @@ async fn nodes_begin_an_occurrence_once() {
     let counts = shared(&world).await;
     assert_eq!(counts.len(), 20);
     assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_node_can_stop_while_others_are_busy() {
+    let world = nodes(1).await;
+    let database = connect(&world.server.url).await;
+    let leaving = SqlQueues::new(database.clone(), Arc::clone(&world.clock) as Arc<_>);
+    leaving.armed().await;
+    let busy = world.nodes[0].clone();
+    let sending = tokio::spawn(async move {
+        loop {
+            busy.send(vec![Outgoing::new(&queues::PROBE, "x")]).await.unwrap();
+        }
+    });
+    // Its listener hears of every one of them.
+    database.close().await;
+    sending.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

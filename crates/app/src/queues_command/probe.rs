@@ -22,7 +22,7 @@ pub(super) struct ProbeArgs {
     /// How long to wait for them, in seconds
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     wait: u64,
-    /// Leave the marks in the table `probes`, where they stay for a day
+    /// Leave the marks in the table `probes`; a later probe removes those older than a day
     #[arg(long)]
     keep: bool,
 }

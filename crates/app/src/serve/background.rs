@@ -47,7 +47,7 @@ pub(super) fn start(
             let relaying = relay(Arc::clone(outbox), Arc::clone(&runtime.queues), stop.clone());
             spawn("outbox relay".to_owned(), tokio::spawn(relaying));
         }
-        let schedules = vec![probe::heartbeat(&config.heartbeat)?];
+        let schedules = vec![probe::heartbeat(&config.heartbeat, &runtime.clock)?];
         let (engine, clock) = (Arc::clone(&runtime.schedules), Arc::clone(&runtime.clock));
         let keeping = keep_schedules(schedules, engine, clock, stop.clone());
         spawn("schedules".to_owned(), tokio::spawn(keeping));
@@ -88,7 +88,10 @@ async fn gauge(
         metrics::gauge!("tidings_queue_messages", "queue" => queue.name, "state" => state)
             .set(count as f64);
     }
-    let age = depth.oldest_age.unwrap_or_default().as_secs_f64();
-    metrics::gauge!("tidings_queue_oldest_age_seconds", "queue" => queue.name).set(age);
+    let is_empty = depth.ready + depth.hidden == 0;
+    // SQS does not know: no figure is better than one that looks well.
+    if let Some(age) = depth.oldest_age.or(is_empty.then_some(Duration::ZERO)) {
+        metrics::gauge!("tidings_queue_oldest_age_seconds", "queue" => queue.name).set(age);
+    }
     Ok(())
 }

@@ -1,16 +1,11 @@
 //! `campaign-email`: a batch of recipients that were written down before.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use tidings_jobs::contracts::CampaignEmail;
 use tidings_jobs::{Outcome, Work};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::{Ledger, failed, is_settled, nobody_to_hand_it_to};
-
-/// How long a batch of a campaign that stands still waits.
-const PAUSE: Duration = Duration::from_secs(60);
+use super::{Ledger, PAUSE, failed, is_settled, nobody_to_hand_it_to};
 
 pub(super) struct Send(pub(super) Ledger);
 
@@ -60,9 +55,7 @@ fn decide(message: &CampaignEmail, named: usize, batch: &Batch) -> Outcome {
         )),
         Some(_) if batch.recipients.iter().all(|status| is_settled(status)) => Outcome::Done,
         Some("cancelled" | "failed") => Outcome::Done,
-        Some("paused") => {
-            Outcome::Retry { reason: format!("campaign {id} is paused"), after: Some(PAUSE) }
-        }
+        Some("paused") => Outcome::wait(format!("campaign {id} is paused"), PAUSE),
         Some(_) => nobody_to_hand_it_to(),
     }
 }

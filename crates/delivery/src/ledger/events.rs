@@ -8,6 +8,9 @@ use tidings_kernel::Delivery;
 use super::marks::{Mark, Rows, mark};
 use super::{Ledger, failed};
 
+/// After so many tries a notification is taken to be about somebody else's message.
+const PATIENCE: u32 = 6;
+
 pub(super) struct ProviderEvents(pub(super) Ledger);
 
 #[async_trait]
@@ -37,6 +40,10 @@ impl Handler for ProviderEvents {
         };
         let at = event.received_at.as_millisecond();
         match self.0.mark(Rows::WithMessageId(message), kind, at).await {
+            // The provider may be quicker than whoever writes down the id that it gave.
+            Ok(0) if delivery.receives <= PATIENCE => {
+                Outcome::retry(format!("event {} is about no message yet", event.provider_event_id))
+            }
             Ok(0) => {
                 let event = event.provider_event_id;
                 tracing::info!(event.id = event, "A notification is about no message of ours");

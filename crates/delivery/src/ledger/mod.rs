@@ -11,10 +11,14 @@ mod tests;
 mod transactional;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidings_jobs::{Handler, Outcome, for_contract};
 use tidings_kernel::{Clock, Queue, queues};
 use tidings_sql::{Database, DatabaseError};
+
+/// How long a message waits that cannot be sent now for a reason that is not its own.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// What the workers of the ledger stand on.
 #[derive(Clone)]
@@ -46,7 +50,7 @@ fn is_settled(status: &str) -> bool {
 
 /// A row that could be sent. It waits until there is somebody to hand it to.
 fn nobody_to_hand_it_to() -> Outcome {
-    Outcome::retry("no mail provider is configured")
+    Outcome::wait("no mail provider is configured", PAUSE)
 }
 
 /// The database is not asked again for long, and the message comes again by itself.

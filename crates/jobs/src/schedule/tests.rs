@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{Timestamp, ToSpan as _};
-use tidings_kernel::{Outgoing, QueueEngine as _, Receive, queues};
+use tidings_kernel::{Clock as _, Outgoing, QueueEngine as _, Receive, queues};
 use tidings_sql::{Database, SqlQueues};
 use tidings_testkit::FakeClock;
 
@@ -73,6 +73,27 @@ fn only_the_latest_of_the_missed_occurrences_counts() {
     );
     // A clock that went back begins nothing again.
     check("0 6 * * *", "2026-03-09T06:00:00Z", "2026-03-02T12:00:00Z", None);
+}
+
+#[tokio::test]
+async fn a_node_whose_clock_was_ahead_silences_nothing() {
+    let clock = FakeClock::at(at("2027-03-01T12:00:00Z"));
+    let database = Database::memory().await.unwrap();
+    let queues = SqlQueues::new(database, Arc::clone(&clock) as Arc<_>);
+    let daily = schedule("0 6 * * *", "UTC");
+    begin_due(&daily, &queues, &*clock, at("2027-02-01T00:00:00Z")).await.unwrap();
+    // Somebody sets the clock right. The next day is begun, and once.
+    clock.set(at("2026-03-01T12:00:00Z"));
+    let started = clock.now();
+    clock.advance(1.days());
+    begin_due(&daily, &queues, &*clock, started).await.unwrap();
+    begin_due(&daily, &queues, &*clock, started).await.unwrap();
+    let request = Receive { max: 100, lease: Duration::from_secs(60), wait: Duration::ZERO };
+    clock.set(at("2028-01-01T00:00:00Z"));
+    let begun = queues.receive(&queues::PROBE, request).await.unwrap();
+    let mut bodies: Vec<_> = begun.iter().map(|one| one.body.as_str()).collect();
+    bodies.sort_unstable();
+    assert_eq!(bodies, ["2026-03-02T06:00:00Z", "2027-03-01T06:00:00Z"]);
 }
 
 #[tokio::test]

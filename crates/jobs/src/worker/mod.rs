@@ -61,7 +61,7 @@ pub struct Worker {
 impl Worker {
     /// Works until it is told to stop, and then until what is under way has ended or the grace is over.
     pub async fn run(self, mut stop: Stop) {
-        let (results, settled) = mpsc::unbounded_channel();
+        let (results, settled) = mpsc::channel(settle::BATCH);
         let settler = Settler::new(self.queue, Arc::clone(&self.engine));
         let held = settler.held();
         let settling = tokio::spawn(settler.run(settled));
@@ -79,7 +79,7 @@ impl Worker {
                         let (worker, results) = (self.clone(), results.clone());
                         work.spawn(async move {
                             // If nobody settles any more, the lease ends by itself.
-                            drop(results.send(worker.attend(delivery).await));
+                            drop(results.send(worker.attend(delivery).await).await);
                             drop(permit);
                         });
                     }
@@ -162,7 +162,9 @@ impl Worker {
             }
         });
         tokio::select! {
-            received = &mut answered => Some(received.unwrap_or_else(|_| Ok(Vec::new()))),
+            received = &mut answered => Some(received.unwrap_or_else(|_| {
+                Err(QueueError::Failed("the receiving task ended in a panic".into()))
+            })),
             () = stop.stopped() => {
                 answered.close();
                 let abort = receiving.abort_handle();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidings_kernel::{Delivery, MAX_LEASE, Postponement, Queue, QueueEngine, QueueError, Receipt};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::Receiver;
 use tokio::time::MissedTickBehavior;
 
 use super::{chain, give_back};
@@ -16,7 +16,7 @@ use crate::handler::Outcome;
 use crate::tasks::wait;
 
 /// How many are settled in one call.
-const BATCH: usize = 500;
+pub(super) const BATCH: usize = 500;
 /// How often settling is tried. After that the lease ends, and the message comes again.
 const TRIES: u32 = 4;
 
@@ -69,7 +69,7 @@ impl Settler {
     }
 
     /// Settles what comes until nobody sends any more, and then gives back what is still held.
-    pub(super) async fn run(self, mut settled: UnboundedReceiver<Settled>) {
+    pub(super) async fn run(self, mut settled: Receiver<Settled>) {
         let mut renewals = tokio::time::interval(self.queue.lease / 3);
         renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renewals.reset();
@@ -99,6 +99,10 @@ impl Settler {
                 Err((error, unsettled)) => {
                     let count = unsettled.len();
                     tracing::warn!(queue = self.queue.name, count, error = %chain(&error), "Messages could not be settled");
+                    // What is wrong in itself stays wrong: the leases end, and the messages come again.
+                    if tries == TRIES || !matches!(error, QueueError::Unavailable(_)) {
+                        return;
+                    }
                     left = unsettled;
                     wait(retry_delay(tries, fastrand::f64())).await;
                 }
@@ -165,9 +169,14 @@ async fn settle_all(
         batch.retain(|one| !matches!(one.outcome, Outcome::Retry { .. }));
     }
     while let Some(one) = batch.pop() {
-        if let Outcome::Dead { reason } = &one.outcome
-            && let Err(error) = engine.bury(queue, &one.delivery, reason).await
-        {
+        let settled = match &one.outcome {
+            Outcome::Dead { reason } => engine.bury(queue, &one.delivery, reason).await,
+            Outcome::Wait { reason, after } => {
+                engine.defer(queue, &one.delivery, (*after).min(MAX_LEASE), reason).await
+            }
+            Outcome::Done | Outcome::Retry { .. } => Ok(()),
+        };
+        if let Err(error) = settled {
             batch.push(one);
             return Err((error, batch));
         }
@@ -206,6 +215,9 @@ pub(super) fn record(
     let (queue, message, receives) = (queue.name, delivery.id.as_str(), delivery.receives);
     match outcome {
         Outcome::Done => {}
+        Outcome::Wait { reason, .. } => {
+            tracing::debug!(queue, message.id = message, reason, "A message waits");
+        }
         Outcome::Retry { reason, .. } => {
             tracing::info!(
                 queue,

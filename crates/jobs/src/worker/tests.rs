@@ -73,6 +73,7 @@ impl Handler for Obedient {
             "later" => {
                 Outcome::Retry { reason: "not now".into(), after: Some(Duration::from_secs(30)) }
             }
+            "wait" => Outcome::wait("for somebody", Duration::from_secs(60)),
             "never" => Outcome::retry("never"),
             "slow" => {
                 self.go_on.notified().await;
@@ -112,6 +113,18 @@ async fn what_always_fails_ends_among_the_dead_with_its_reason() {
     let dead = world.queues.dead_letters(QUEUE, None, 10).await.unwrap();
     assert_eq!(dead[0].reason.as_deref(), Some("never"));
     assert_eq!(dead[0].receives, QUEUE.max_receives);
+}
+
+#[tokio::test]
+async fn what_waits_for_something_else_is_never_given_up() {
+    let world = World::new().await;
+    world.send(&["wait"]).await;
+    let worker = world.worker(Arc::new(Obedient::default()));
+    for _ in 0..3 * QUEUE.max_receives {
+        assert_eq!(worker.run_until_idle().await.unwrap(), 1);
+        assert_eq!(world.depth().await, (0, 1, 0));
+        world.clock.advance(60.seconds());
+    }
 }
 
 /// Runs a worker beside the test, until it is stopped.
@@ -240,6 +253,16 @@ macro_rules! forward {
                 $self.after_postpone();
                 done
             }
+            async fn defer(
+                &$self,
+                queue: &'static Queue,
+                delivery: &Delivery,
+                lease: Duration,
+                reason: &str,
+            ) -> Result<(), QueueError> {
+                let $name = $self.inner.defer(queue, delivery, lease, reason);
+                $call
+            }
             async fn bury(
                 &$self,
                 queue: &'static Queue,
@@ -285,8 +308,8 @@ forward!(Mortal, self, work, self.step(work).await);
 
 #[tokio::test]
 async fn a_worker_that_dies_between_any_two_steps_loses_nothing() {
-    let bodies = ["one", "dead", "two", "later"];
-    for n in 0..7 {
+    let bodies = ["one", "dead", "two", "later", "wait"];
+    for n in 0..8 {
         for dies in [Dies::Before(n), Dies::After(n)] {
             let world = World::new().await;
             world.send(&bodies).await;
@@ -295,7 +318,7 @@ async fn a_worker_that_dies_between_any_two_steps_loses_nothing() {
                 Mortal { inner: Arc::clone(&world.queues), dies, steps: AtomicUsize::new(0) };
             let first = world.worker_on(Arc::clone(&handler) as Arc<_>, Arc::new(mortal));
             let ended = first.run_until_idle().await;
-            assert!(n >= 6 || ended.is_err(), "{dies:?} was never reached");
+            assert!(n >= 7 || ended.is_err(), "{dies:?} was never reached");
             // Another process comes, and the leases of the first one end.
             world.clock.advance(1.hour());
             world.worker(Arc::clone(&handler) as Arc<_>).run_until_idle().await.unwrap();

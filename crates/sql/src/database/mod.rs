@@ -52,6 +52,13 @@ struct Shared {
     wakers: Arc<Wakers>,
 }
 
+impl Drop for Shared {
+    /// The threads that write and read end with their queues; those that tell and listen have to be told.
+    fn drop(&mut self) {
+        self.wakers.close();
+    }
+}
+
 impl Database {
     /// Opens a file, makes it if there is none, and brings its schema up to date.
     pub async fn sqlite(path: &Path, options: SqliteOptions) -> Result<Self, DatabaseError> {

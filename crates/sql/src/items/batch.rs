@@ -84,9 +84,11 @@ impl Transaction {
     /// What it brings along, in bytes, roughly.
     pub(super) fn bytes(&self) -> usize {
         let put = |prepared: &Prepared| prepared.put.as_ref()?.json.as_ref().map(|json| json.len());
-        let messages = self.later.iter().flat_map(|later| &later.messages);
-        let messages = messages.map(|message| message.body.len()).sum::<usize>();
-        self.writes.iter().filter_map(|(_, prepared)| put(prepared)).sum::<usize>() + messages
+        let later = self.later.iter().map(|later| {
+            let messages = later.messages.iter().map(|message| message.body.len());
+            messages.chain(later.timers.iter().map(TimerChange::size)).sum::<usize>()
+        });
+        self.writes.iter().filter_map(|(_, prepared)| put(prepared)).chain(later).sum()
     }
 }
 

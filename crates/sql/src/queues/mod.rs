@@ -243,8 +243,8 @@ impl TimerEngine for SqlQueues {
 #[async_trait]
 impl ScheduleEngine for SqlQueues {
     async fn last_begun(&self, name: &str) -> Result<Option<Timestamp>, StoreError> {
-        let name = name.to_owned();
-        let begun = self.database.read(move |tx| schedules::last_begun(tx, &name)).await;
+        let (name, now) = (name.to_owned(), self.clock.now());
+        let begun = self.database.read(move |tx| schedules::last_begun(tx, &name, now)).await;
         begun.map_err(store_error)
     }
 

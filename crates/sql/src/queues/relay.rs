@@ -23,7 +23,14 @@ impl Outbox for SqlQueues {
                 Err(error) => trouble = trouble.or(Some(error)),
             }
         }
-        trouble.map_or(Ok(count), Err)
+        match trouble {
+            Some(error) if count == 0 => Err(error),
+            Some(error) => {
+                tracing::warn!(%error, "A queue could not be reached; others could");
+                Ok(count)
+            }
+            None => Ok(count),
+        }
     }
 }
 

@@ -8,10 +8,15 @@ use crate::database::{DatabaseError, Param, Tx};
 const A_DAY: i64 = 24 * 60 * 60 * 1000;
 
 /// As if there were none, if it lies days ahead.
-pub(super) fn last_begun(tx: &mut Tx<'_>, name: &str) -> Result<Option<Timestamp>, DatabaseError> {
+pub(super) fn last_begun(
+    tx: &mut Tx<'_>,
+    name: &str,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, DatabaseError> {
     let sql = "SELECT begun_for FROM schedules WHERE name = $1";
     let rows = tx.query(sql, &[Param::Text(name)])?;
-    Ok(rows.first().map(|row| row.int(0)).transpose()?.map(time_of))
+    let begun = rows.first().map(|row| row.int(0)).transpose()?;
+    Ok(begun.filter(|begun| *begun <= now.as_millisecond() + A_DAY).map(time_of))
 }
 
 /// Whether nobody has begun this occurrence or a later one before. From now on somebody has. One that lies days ahead

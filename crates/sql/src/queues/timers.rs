@@ -1,8 +1,10 @@
 //! The statements on timers. Firing moves the message from the timer to its queue in one transaction, so a timer
 //! fires once, whoever fires it and whenever he dies.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
-use tidings_kernel::{Fired, TimerChange};
+use tidings_kernel::{Fired, Timer, TimerChange};
 
 use super::rows::{self, NewRow, new_id, time_of};
 use crate::database::{DatabaseError, Dialect, Param, Tx};
@@ -15,15 +17,33 @@ pub(crate) struct NewTimer<'a> {
     pub(crate) change: &'a TimerChange,
 }
 
-/// Makes the changes in their order.
+/// Makes the changes. Of several for one timer the last counts.
 pub(crate) fn change_all(tx: &mut Tx<'_>, changes: &[NewTimer<'_>]) -> Result<(), DatabaseError> {
-    for NewTimer { workspace, change } in changes {
+    // In the order of their keys, so that two nodes cannot wait for each other.
+    let last: BTreeMap<_, _> =
+        changes.iter().map(|new| ((new.workspace, new.change.key()), new.change)).collect();
+    let (mut armed, mut cancelled) = (Vec::new(), Vec::new());
+    for ((workspace, key), change) in last {
         match change {
-            TimerChange::Arm(timer) => {
-                let sql = "INSERT INTO timers (workspace, timer_key, due_at, queue, body)
-                           VALUES ($1, $2, $3, $4, $5)
-                           ON CONFLICT (workspace, timer_key) DO UPDATE
-                           SET due_at = excluded.due_at, queue = excluded.queue, body = excluded.body";
+            TimerChange::Arm(timer) => armed.push((workspace, timer)),
+            TimerChange::Cancel(_) => cancelled.push((workspace, key)),
+        }
+    }
+    if !armed.is_empty() {
+        tx.wake(WAKE);
+        arm(tx, &armed)?;
+    }
+    if cancelled.is_empty() { Ok(()) } else { cancel(tx, &cancelled) }
+}
+
+fn arm(tx: &mut Tx<'_>, timers: &[(&str, &Timer)]) -> Result<(), DatabaseError> {
+    let columns = "INSERT INTO timers (workspace, timer_key, due_at, queue, body)";
+    let again = "ON CONFLICT (workspace, timer_key) DO UPDATE
+                 SET due_at = excluded.due_at, queue = excluded.queue, body = excluded.body";
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let sql = format!("{columns} VALUES ($1, $2, $3, $4, $5) {again}");
+            for (workspace, timer) in timers {
                 let params = [
                     Param::Text(workspace),
                     Param::Text(&timer.key),
@@ -31,16 +51,50 @@ pub(crate) fn change_all(tx: &mut Tx<'_>, changes: &[NewTimer<'_>]) -> Result<()
                     Param::Text(timer.queue.name),
                     Param::Text(&timer.body),
                 ];
-                tx.execute(sql, &params)?;
-                tx.wake(WAKE);
+                tx.execute(&sql, &params)?;
             }
-            TimerChange::Cancel(key) => {
-                let sql = "DELETE FROM timers WHERE workspace = $1 AND timer_key = $2";
-                tx.execute(sql, &[Param::Text(workspace), Param::Text(key)])?;
-            }
+            Ok(())
+        }
+        Dialect::Postgres => {
+            let texts = |text: fn(&Timer) -> &str| {
+                timers.iter().map(|(_, timer)| Some(text(timer))).collect::<Vec<_>>()
+            };
+            let workspaces: Vec<_> = timers.iter().map(|(workspace, _)| Some(*workspace)).collect();
+            let due: Vec<_> =
+                timers.iter().map(|(_, timer)| Some(timer.due.as_millisecond())).collect();
+            let sql = format!(
+                "{columns} SELECT * FROM
+                 unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[]) {again}"
+            );
+            let params = [
+                Param::Texts(&workspaces),
+                Param::Texts(&texts(|timer| &timer.key)),
+                Param::Ints(&due),
+                Param::Texts(&texts(|timer| timer.queue.name)),
+                Param::Texts(&texts(|timer| &timer.body)),
+            ];
+            tx.execute(&sql, &params).map(drop)
         }
     }
-    Ok(())
+}
+
+fn cancel(tx: &mut Tx<'_>, keys: &[(&str, &str)]) -> Result<(), DatabaseError> {
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let sql = "DELETE FROM timers WHERE workspace = $1 AND timer_key = $2";
+            for (workspace, key) in keys {
+                tx.execute(sql, &[Param::Text(workspace), Param::Text(key)])?;
+            }
+            Ok(())
+        }
+        Dialect::Postgres => {
+            let (workspaces, keys): (Vec<_>, Vec<_>) =
+                keys.iter().map(|(workspace, key)| (Some(*workspace), Some(*key))).unzip();
+            let sql = "DELETE FROM timers USING unnest($1::text[], $2::text[]) AS gone (w, k)
+                       WHERE workspace = w AND timer_key = k";
+            tx.execute(sql, &[Param::Texts(&workspaces), Param::Texts(&keys)]).map(drop)
+        }
+    }
 }
 
 /// Moves up to `limit` messages that are due, the longest due first.

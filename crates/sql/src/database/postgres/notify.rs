@@ -88,14 +88,21 @@ impl Notifier {
         client.batch_execute(&format!("LISTEN {CHANNEL}"))?;
         self.wakers.wake_all();
         while !words.is_closed() {
-            client.notifications().timeout_iter(TURN).for_each(|notification| {
+            let mut notifications = client.notifications();
+            let mut heard = notifications.timeout_iter(TURN);
+            // While others are busy the time-out begins anew with each word, and never comes.
+            while let Some(notification) = heard.next()? {
                 if let Some((node, name)) = notification.payload().split_once(' ')
                     && node != self.node
                 {
                     self.wakers.wake_named(name);
                 }
-                Ok(())
-            })?;
+                if words.is_closed() {
+                    return Ok(());
+                }
+            }
+            drop(heard);
+            drop(notifications);
             if client.is_closed() {
                 return Err(super::closed());
             }
