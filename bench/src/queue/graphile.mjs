@@ -125,7 +125,10 @@ await renew();
 const single = await addSingly(Number(singles));
 const rows = [];
 for (const settings of SETTINGS) {
-  const { added, rate } = await drain(settings);
+  // The better of two: it is compared with the better of our two.
+  const runs = [await drain(settings), await drain(settings)];
+  const added = Math.max(...runs.map((run) => run.added));
+  const rate = Math.max(...runs.map((run) => run.rate));
   const { p50, p99 } = await latency(settings);
   rows.push({ label: settings.label, added, rate, p50, p99 });
 }

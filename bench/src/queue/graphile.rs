@@ -33,8 +33,14 @@ pub(super) async fn measure(
 }
 
 impl Graphile {
+    /// With the best of its settings.
     pub(super) fn best(&self) -> f64 {
         self.settings().map(|row| number(row, "rate")).fold(0.0, f64::max)
+    }
+
+    /// With its batching off, as it is unless somebody turns it on.
+    pub(super) fn unbatched(&self) -> f64 {
+        self.settings().next().map_or(0.0, |row| number(row, "rate"))
     }
 
     pub(super) fn rows(&self) -> impl Iterator<Item = String> {

@@ -134,6 +134,7 @@ async fn beside_graphile(
             }
             report.line(&format!("\n{}", graphile.about()));
             report.ratio("postgres_vs_graphile", best / graphile.best(), 5.0);
+            report.ratio("postgres_vs_graphile_unbatched", best / graphile.unbatched(), 5.0);
         }
         Err(missing) => report.line(&format!("\nNot compared with graphile-worker: {missing}.")),
     }
