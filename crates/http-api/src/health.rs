@@ -9,7 +9,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use crate::Api;
-use crate::problem::{Problem, chain};
+use crate::problem::Problem;
 
 /// Less than the second or so that load balancers wait for a probe.
 const PING_TIMEOUT: Duration = Duration::from_millis(900);
@@ -43,7 +43,7 @@ pub(crate) async fn ready(State(api): State<Api>) -> Result<&'static str, Proble
         Ok(Ok(())) => Ok("ready\n"),
         Ok(Err(error)) => {
             // The causes can name hosts and files: they are for the log alone.
-            tracing::warn!(error = %chain(&error), "Not ready: the store fails its ping");
+            tracing::warn!(error = %tidings_kernel::causes(&error), "Not ready: the store fails its ping");
             Err(Problem::unavailable(error))
         }
         Err(_) => {

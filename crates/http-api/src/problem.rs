@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
+use tidings_kernel::causes;
 use utoipa::ToSchema;
 
 pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -93,7 +94,7 @@ impl Problem {
 
     /// Our fault. The error goes to the log with all its causes, and not to the caller.
     pub fn internal(error: impl Error) -> Self {
-        tracing::error!(error = %chain(&error), "A request failed");
+        tracing::error!(error = %causes(&error), "A request failed");
         Self::from_status(
             StatusCode::INTERNAL_SERVER_ERROR,
             "something failed on our side; the log has the cause under this request_id",
@@ -141,18 +142,6 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(self);
         response
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
 }
 
 fn code(status: StatusCode) -> &'static str {

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_kernel::{Outbox, QueueEngine};
+use tidings_kernel::{Outbox, QueueEngine, causes};
 
 use crate::backoff::retry_delay;
 use crate::tasks::Stop;
-use crate::worker::chain;
 
 /// How many messages are handed on at a time.
 const BATCH: usize = 100;
@@ -27,7 +26,7 @@ pub async fn relay(outbox: Arc<dyn Outbox>, queues: Arc<dyn QueueEngine>, mut st
             }
             Err(error) => {
                 failures += 1;
-                tracing::warn!(error = %chain(&error), "The outbox could not be handed on; it is tried again");
+                tracing::warn!(error = %causes(&error), "The outbox could not be handed on; it is tried again");
                 retry_delay(failures.min(6), fastrand::f64())
             }
         };

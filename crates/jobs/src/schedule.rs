@@ -10,10 +10,9 @@ use std::time::Duration;
 use croner::Cron;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
-use tidings_kernel::{Clock, Outgoing, ScheduleEngine};
+use tidings_kernel::{Clock, Outgoing, ScheduleEngine, causes};
 
 use crate::tasks::Stop;
-use crate::worker::chain;
 
 /// How long to trust that the clock goes on as it did.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -100,7 +99,7 @@ pub async fn keep_schedules(
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(schedule = schedule.name, error = %chain(&error), "Periodic work could not be begun; it is tried again");
+                    tracing::warn!(schedule = schedule.name, error = %causes(&error), "Periodic work could not be begun; it is tried again");
                 }
             }
         }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_kernel::{Clock, TimerEngine};
+use tidings_kernel::{Clock, TimerEngine, causes};
 
 use crate::backoff::retry_delay;
 use crate::tasks::{Stop, wait};
-use crate::worker::chain;
 
 /// How many are fired in one transaction.
 const BATCH: usize = 200;
@@ -38,7 +37,7 @@ pub async fn fire_timers(timers: Arc<dyn TimerEngine>, clock: Arc<dyn Clock>, mu
             }
             Err(error) => {
                 failures += 1;
-                tracing::warn!(error = %chain(&error), "Timers could not be fired; it is tried again");
+                tracing::warn!(error = %causes(&error), "Timers could not be fired; it is tried again");
                 armed = Box::pin(std::future::pending());
                 retry_delay(failures.min(6), fastrand::f64())
             }

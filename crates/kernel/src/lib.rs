@@ -5,6 +5,7 @@
 //! that model (conditions, updates, limits) are pure functions here, so that every SQL engine shares them.
 //! Not here: any engine (`sql`, `aws`), any feature, any IO.
 
+mod causes;
 mod clock;
 mod item;
 mod queue;
@@ -14,6 +15,7 @@ mod table;
 mod timer;
 mod workspace;
 
+pub use causes::causes;
 pub use clock::{Clock, SystemClock};
 pub use item::{Item, Number, NumberError, Path, Segment, Value};
 pub use queue::{

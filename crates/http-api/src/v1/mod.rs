@@ -26,7 +26,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::problem::{Problem, chain};
+use crate::problem::Problem;
 use crate::{Limits, around};
 use quota::Quotas;
 
@@ -119,7 +119,7 @@ impl<T> ListBody<T> {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         if error.is_passing() {
-            tracing::warn!(error = %chain(&error), "A request could not be served now");
+            tracing::warn!(error = %tidings_kernel::causes(&error), "A request could not be served now");
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         Self::internal(error)

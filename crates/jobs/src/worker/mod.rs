@@ -11,7 +11,9 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidings_kernel::{Clock, Delivery, Postponement, Queue, QueueEngine, QueueError, Receive};
+use tidings_kernel::{
+    Clock, Delivery, Postponement, Queue, QueueEngine, QueueError, Receive, causes,
+};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -86,7 +88,7 @@ impl Worker {
                 }
                 Some(Err(error)) => {
                     failures += 1;
-                    tracing::warn!(queue = self.queue.name, error = %chain(&error), "Nothing can be received");
+                    tracing::warn!(queue = self.queue.name, error = %causes(&error), "Nothing can be received");
                     if !stop
                         .pause(
                             retry_delay(failures.min(6), fastrand::f64()),
@@ -218,18 +220,6 @@ async fn give_back(engine: &dyn QueueEngine, queue: &'static Queue, deliveries: 
         return;
     }
     if let Err(error) = engine.postpone(queue, &postponements).await {
-        tracing::debug!(queue = queue.name, error = %chain(&error), "Deliveries could not be given back");
+        tracing::debug!(queue = queue.name, error = %causes(&error), "Deliveries could not be given back");
     }
-}
-
-/// An error and its causes in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        cause = error.source();
-    }
-    line
 }

@@ -6,11 +6,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidings_kernel::{Delivery, MAX_LEASE, Postponement, Queue, QueueEngine, QueueError, Receipt};
+use tidings_kernel::{
+    Delivery, MAX_LEASE, Postponement, Queue, QueueEngine, QueueError, Receipt, causes,
+};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::MissedTickBehavior;
 
-use super::{chain, give_back};
+use super::give_back;
 use crate::backoff::retry_delay;
 use crate::handler::Outcome;
 use crate::tasks::wait;
@@ -98,7 +100,7 @@ impl Settler {
                 Ok(()) => return,
                 Err((error, unsettled)) => {
                     let count = unsettled.len();
-                    tracing::warn!(queue = self.queue.name, count, error = %chain(&error), "Messages could not be settled");
+                    tracing::warn!(queue = self.queue.name, count, error = %causes(&error), "Messages could not be settled");
                     // What is wrong in itself stays wrong: the leases end, and the messages come again.
                     if tries == TRIES || !matches!(error, QueueError::Unavailable(_)) {
                         return;
@@ -131,7 +133,7 @@ impl Settler {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(queue = self.queue.name, error = %chain(&error), "Leases could not be renewed");
+                    tracing::warn!(queue = self.queue.name, error = %causes(&error), "Leases could not be renewed");
                 }
             }
         }

@@ -13,7 +13,7 @@ mod wakers;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use tokio::sync::watch;
 
@@ -188,4 +188,12 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DatabaseError> + Send + 'static,
 ) -> Result<T, DatabaseError> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(DatabaseError::Panicked))
+}
+
+fn spawn(
+    name: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, DatabaseError> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
+    spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))
 }

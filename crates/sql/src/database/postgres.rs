@@ -18,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::tls::{self, Tls};
 use super::tx::{Session, is_conflict};
 use super::unit::{Isolation, Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers, spawn};
 use crate::migrations;
 
 const MAX_ATTEMPTS: u32 = 40;
@@ -56,10 +56,8 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
             let (server, wakers) = (Arc::clone(&server), Arc::clone(&wakers));
             let worker = Worker { server, session: None, access, wakers };
             let units = units.clone();
-            let spawned = thread::Builder::new()
-                .name(format!("postgres-{kind}-{number}"))
-                .spawn(move || worker.run(&units));
-            threads.push(spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))?);
+            let name = format!("postgres-{kind}-{number}");
+            threads.push(spawn(&name, move || worker.run(&units))?);
         }
     }
     let threads = Mutex::new(threads);

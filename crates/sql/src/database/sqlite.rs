@@ -9,14 +9,13 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 use super::unit::{Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers};
+use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers, spawn};
 use crate::migrations;
 use checkpoint::{Checkpointer, Gate};
 
@@ -95,14 +94,6 @@ pub(super) fn open_memory() -> Result<Database, DatabaseError> {
     let (readers, threads) = (writers.clone(), Mutex::new(vec![thread]));
     let dialect = Dialect::Sqlite;
     Ok(Database(Arc::new(Shared { dialect, path: None, writers, readers, threads, wakers })))
-}
-
-fn spawn(
-    name: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, DatabaseError> {
-    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))
 }
 
 /// The file holds people's addresses: nobody but its owner may read it. The log inherits the mode.

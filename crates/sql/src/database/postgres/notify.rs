@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator as _;
 
-use super::super::{DatabaseError, Wakers};
+use super::super::{DatabaseError, Wakers, spawn};
 use super::Server;
 
 const CHANNEL: &str = "tidings";
@@ -33,14 +33,6 @@ pub(super) fn start(
         spawn("postgres-notify", move || telling.tell_all(&to_tell))?,
         spawn("postgres-listen", move || hearing.hear_all(&to_hear))?,
     ])
-}
-
-fn spawn(
-    name: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, DatabaseError> {
-    let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
-    spawned.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))
 }
 
 #[derive(Clone)]
