@@ -1,6 +1,7 @@
 //! Workers on a queue, as the product runs them, over an engine that counts what was acknowledged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use async_trait::async_trait;
@@ -108,6 +109,16 @@ impl QueueEngine for Counted {
         postponements: &[Postponement],
     ) -> Result<usize, QueueError> {
         self.queues.postpone(queue, postponements).await
+    }
+
+    async fn defer(
+        &self,
+        queue: &'static Queue,
+        delivery: &Delivery,
+        lease: Duration,
+        reason: &str,
+    ) -> Result<(), QueueError> {
+        self.queues.defer(queue, delivery, lease, reason).await
     }
 
     async fn bury(
