@@ -59,7 +59,7 @@ pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
         scopes: Scopes::all(),
         rate: keys::Rate::default(),
         expires_at: None,
-        granted_by: Scopes::all(),
+        granted_by: keys::Granter::Operator,
     };
     let issued = keys::create(&cx, create).await?;
     let mut out = Output::new(Layout::Lines);
