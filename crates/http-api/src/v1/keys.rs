@@ -71,7 +71,7 @@ struct NewKeyBody {
     #[schema(example = "live", max_length = 100)]
     name: String,
     /// At least one of send, read, manage, inbox:user, inbox:admin, events, and none that your own key lacks
-    #[schema(min_items = 1, example = json!(["send", "read"]))]
+    #[schema(min_items = 1, max_items = 100, example = json!(["send", "read"]))]
     scopes: Vec<String>,
     /// At most as many as your own key may make; if there is no number, 100 or what your key has, if that is less
     #[schema(minimum = 1, maximum = 100_000, default = 100)]

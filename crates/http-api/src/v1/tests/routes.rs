@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use jiff::ToSpan;
+use serde_json::json;
 use tidings_access::keys::{self, Granter, Rate};
 use tidings_access::{Scope, Scopes, authenticate};
 
@@ -109,6 +110,32 @@ async fn a_wrong_body_is_told_all_that_is_wrong_and_changes_nothing() {
     let large = format!(r#"{{"name":"{}"}}"#, "a".repeat(5000));
     assert_eq!(world.post(&key, "/v1/clients/shop/keys", &large).await.status, 413);
     assert_eq!(world.get(&key, "/v1/clients/shop/keys").await.body, before);
+}
+
+#[tokio::test]
+async fn a_body_full_of_mistakes_gets_a_short_answer() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    let fields: Vec<_> = (0..300).map(|number| format!(r#""f{number}":1"#)).collect();
+    let body = format!(r#"{{"name":"a","scopes":["send"],{}}}"#, fields.join(","));
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(answer.json()["errors"].as_array().unwrap().len(), 50);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.ends_with("; 250 more mistakes are not listed"), "{detail}");
+
+    let scopes = vec![r#""x""#; 101].join(",");
+    let body = format!(r#"{{"name":"a","scopes":[{scopes}]}}"#);
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert_eq!(
+        answer.json()["errors"],
+        json!([{"field": "scopes", "message": "use a list of at most 100 texts"}])
+    );
+
+    let long = "x".repeat(3000);
+    let body = format!(r#"{{"name":"a","scopes":["{long}"]}}"#);
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert!(answer.body.len() < 500, "{}", answer.body);
 }
 
 #[tokio::test]
