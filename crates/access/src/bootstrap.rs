@@ -6,7 +6,7 @@ use tidings_sql::DatabaseError;
 use crate::access::Access;
 use crate::audit::Actor;
 use crate::clients::{self, Client};
-use crate::keys::{self, ApiKey, Issued, Rate};
+use crate::keys::{self, ApiKey, Granter, Issued, Rate};
 use crate::names::{DisplayName, Slug};
 use crate::scopes::Scopes;
 use crate::workspaces::{self, Registration};
@@ -54,7 +54,7 @@ pub async fn bootstrap(access: &Access, cmd: Bootstrap) -> Result<Bootstrapped, 
             scopes: Scopes::all(),
             rate: Rate::default(),
             expires_at: None,
-            granted_by: Scopes::all(),
+            granted_by: Granter::Operator,
         };
         let key = keys::insert(tx, &cx, (client.id, &public_id, &hash), &create)?;
         Ok((workspace, client, key.ok_or(DatabaseError::NoRow)?))

@@ -6,7 +6,7 @@ use tidings_sql::{Database, DatabaseError, Param, Row};
 
 use crate::access::{Access, Cx};
 use crate::audit::Actor;
-use crate::keys::{self, ApiKey, PublicId, Rate, SecretHash};
+use crate::keys::{self, ApiKey, Granter, PublicId, Rate, SecretHash};
 use crate::last_use;
 use crate::names::Slug;
 use crate::rows::{ClientId, KeyId, WorkspaceId, maybe_time, parsed};
@@ -23,6 +23,7 @@ pub struct Caller {
     pub public_id: PublicId,
     pub scopes: Scopes,
     pub rate: Rate,
+    pub expires_at: Option<Timestamp>,
 }
 
 /// Why a key is refused. That is for the log: to the caller all but the last are one.
@@ -71,6 +72,13 @@ impl Access {
     }
 }
 
+impl Caller {
+    /// As one who gives keys to others.
+    pub fn as_granter(&self) -> Granter {
+        Granter::Key { scopes: self.scopes.clone(), rate: self.rate, expires_at: self.expires_at }
+    }
+}
+
 impl AuthError {
     /// A word for metrics and logs.
     pub fn reason(&self) -> &'static str {
@@ -91,7 +99,6 @@ impl AuthError {
 struct Found {
     caller: Caller,
     secret_hash: SecretHash,
-    expires_at: Option<Timestamp>,
     last_used_at: Option<Timestamp>,
     key_revoked: bool,
     client_disabled: bool,
@@ -106,7 +113,7 @@ fn admit(found: Option<Found>, proven: bool, now: Timestamp) -> Result<Found, Au
     if found.key_revoked {
         return Err(AuthError::Revoked);
     }
-    if found.expires_at.is_some_and(|at| at <= now) {
+    if found.caller.expires_at.is_some_and(|at| at <= now) {
         return Err(AuthError::Expired);
     }
     if found.client_disabled {
@@ -145,9 +152,9 @@ fn read(row: &Row) -> Result<Found, DatabaseError> {
             public_id: parsed(row, 5, "a public id")?,
             scopes: keys::read_scopes(row, 6)?,
             rate: keys::read_rate(row, 7)?,
+            expires_at: maybe_time(row, 10)?,
         },
         secret_hash: SecretHash::stored(row.text(9)?),
-        expires_at: maybe_time(row, 10)?,
         last_used_at: maybe_time(row, 11)?,
         key_revoked: maybe_time(row, 12)?.is_some(),
         client_disabled: maybe_time(row, 13)?.is_some(),

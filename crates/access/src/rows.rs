@@ -16,13 +16,6 @@ macro_rules! ids {
                 self.0
             }
         }
-
-        /// Only for a number that was `get` before, such as one out of a cursor: it gives no right to anything.
-        impl From<i64> for $name {
-            fn from(id: i64) -> Self {
-                Self(id)
-            }
-        }
     )*};
 }
 
@@ -31,6 +24,14 @@ ids! {
     WorkspaceId
     ClientId
     KeyId
+}
+
+/// For a number out of a cursor. It gives no right to anything: a key is looked for inside a workspace. An id of a
+/// workspace would, so that one comes only out of the database.
+impl From<i64> for KeyId {
+    fn from(id: i64) -> Self {
+        Self(id)
+    }
 }
 
 /// A time as it comes back from its column.

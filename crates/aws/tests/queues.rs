@@ -29,7 +29,7 @@ impl Subject for Queues {
     }
 
     fn quirks(&self) -> &'static [Quirk] {
-        &[Quirk::ReceiptsAreNotTold, Quirk::DeadLettersAreSampled]
+        &[Quirk::ReceiptsAreNotTold, Quirk::DeadLettersAreSampled, Quirk::AgeIsNotTold]
     }
 }
 

@@ -4,6 +4,7 @@
 //! our own failure never tells its cause to the caller: the cause is logged here, once, with its chain.
 
 use std::error::Error;
+use std::fmt::Write as _;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -77,7 +78,16 @@ impl Problem {
 
     /// What was sent is understood and wrong, here and there.
     pub fn invalid(violations: Vec<Violation>) -> Self {
-        let detail = "the request was not carried out; errors says what is wrong with it";
+        Self::invalid_and_more(violations, 0)
+    }
+
+    /// The same, where so many more violations are not told.
+    pub(crate) fn invalid_and_more(violations: Vec<Violation>, more: usize) -> Self {
+        let mut detail =
+            "the request was not carried out; errors says what is wrong with it".to_owned();
+        if more > 0 {
+            let _ = write!(detail, "; {more} more mistakes are not listed");
+        }
         let problem = Self::from_status(StatusCode::UNPROCESSABLE_ENTITY, detail);
         Self { violations, ..problem }
     }

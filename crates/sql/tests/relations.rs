@@ -84,6 +84,38 @@ async fn a_name_of_a_revoked_key_can_be_used_again() {
     }
 }
 
+#[tokio::test]
+async fn only_what_is_still_to_be_sent_needs_an_address() {
+    for engine in [Engine::memory().await, Engine::postgres().await] {
+        let database = engine.database();
+        lay_ground(database).await;
+        for table in ["campaign_recipients", "transactional_messages"] {
+            let set = async |change: &str| {
+                run(database, &format!("UPDATE {table} SET {change}")).await.map(drop)
+            };
+            set("email = NULL, status = 'skipped', skip_reason = 'no address'").await.unwrap();
+            let refused = set("status = 'queued'").await;
+            assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{table}: {refused:?}");
+            set("status = 'queued', email = 'ada@example.org'").await.unwrap();
+            let refused = set("email = NULL").await;
+            assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{table}: {refused:?}");
+            set("status = 'sent', sent_at = 1").await.unwrap();
+            set("email = NULL").await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_campaign_needs_no_audience_and_a_message_can_be_put_off_and_cancelled() {
+    for engine in [Engine::memory().await, Engine::postgres().await] {
+        let database = engine.database();
+        lay_ground(database).await;
+        run(database, "UPDATE campaigns SET audience_id = NULL").await.unwrap();
+        run(database, "UPDATE transactional_messages SET scheduled_at = 5").await.unwrap();
+        run(database, "UPDATE transactional_messages SET status = 'cancelled'").await.unwrap();
+    }
+}
+
 async fn lay_ground(database: &Database) {
     for workspace in ["a", "b"] {
         for sql in GROUND {

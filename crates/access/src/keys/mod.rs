@@ -3,6 +3,7 @@
 //!
 //! Here: how keys are made, listed and revoked. Not here: who is calling (`authenticate`).
 
+mod granter;
 mod rate;
 mod secret;
 
@@ -16,6 +17,7 @@ use crate::rows::{ClientId, KeyId, damaged, in_millis, maybe_time, parsed, time}
 use crate::scopes::Scopes;
 use crate::{audit, clients};
 
+pub use granter::{Excess, Granter};
 pub use rate::{Rate, RateError};
 pub(crate) use secret::SecretHash;
 pub use secret::{ApiKey, MalformedKey, PublicId};
@@ -50,8 +52,8 @@ pub struct Create {
     pub scopes: Scopes,
     pub rate: Rate,
     pub expires_at: Option<Timestamp>,
-    /// What whoever asks may do: nobody can give what he does not have.
-    pub granted_by: Scopes,
+    /// Whoever asks: nobody can give what he does not have.
+    pub granted_by: Granter,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +66,8 @@ pub enum CreateError {
     Taken { client: Slug, name: String },
     #[error("a key cannot give what it does not have itself: {0}")]
     Beyond(Scopes),
+    #[error("a key cannot give more than it has itself: {}", listed(.0))]
+    Excessive(Vec<Excess>),
     #[error("the key would be expired already")]
     ExpiryPast,
     #[error("the key could not be saved")]
@@ -82,10 +86,7 @@ pub enum RevokeError {
 /// revokes the key, by its name, and makes another.
 pub async fn create(cx: &Cx, mut cmd: Create) -> Result<Issued, CreateError> {
     cmd.expires_at = cmd.expires_at.map(in_millis);
-    let beyond = cmd.scopes.beyond(&cmd.granted_by);
-    if !beyond.is_empty() {
-        return Err(CreateError::Beyond(beyond));
-    }
+    granter::check(&cmd)?;
     if cmd.expires_at.is_some_and(|at| at <= cx.now) {
         return Err(CreateError::ExpiryPast);
     }
@@ -196,6 +197,10 @@ pub(crate) fn insert(
         last_used_at: None,
         created_at: cx.now,
     }))
+}
+
+fn listed(excess: &[Excess]) -> String {
+    excess.iter().map(Excess::to_string).collect::<Vec<_>>().join("; ")
 }
 
 fn record(

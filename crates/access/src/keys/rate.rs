@@ -20,6 +20,13 @@ impl Rate {
         Ok(Self { per_second: per_second_of(per_second)?, burst: burst_of(burst)? })
     }
 
+    /// What a key gets that asks for nothing: the usual, or less if whoever gives it has less.
+    #[must_use]
+    pub fn default_within(own: Self) -> Self {
+        let usual = Self::default();
+        Self { per_second: usual.per_second.min(own.per_second), burst: usual.burst.min(own.burst) }
+    }
+
     pub fn per_second(self) -> u32 {
         self.per_second
     }

@@ -5,7 +5,7 @@ mod engines;
 use jiff::ToSpan;
 use tidings_sql::{DatabaseError, Param};
 
-use crate::keys::{self, Rate};
+use crate::keys::{self, Granter, Rate};
 use crate::{
     Access, Actor, AuthError, Bootstrap, BootstrapError, Cx, DisplayName, Limit, Scope, Scopes,
     Slug, authenticate, bootstrap, clients, workspaces,
@@ -62,7 +62,7 @@ fn live_key(scopes: Scopes) -> keys::Create {
         scopes,
         rate: Rate::default(),
         expires_at: None,
-        granted_by: Scopes::all(),
+        granted_by: Granter::Operator,
     }
 }
 
@@ -216,19 +216,29 @@ async fn what_was_taken_away_can_be_given_back_but_not_a_revoked_key(world: &Wor
 
 async fn nobody_gives_what_he_does_not_have(world: &World) {
     let cx = workspace(&world.access, "acme").await;
-    let granted_by = Scopes::from_iter([Scope::Manage, Scope::Read]);
-    let create = keys::Create { granted_by, ..live_key(Scopes::all()) };
+    let own = Scopes::from_iter([Scope::Manage, Scope::Read]);
+    let end = world.access.now() + 1.hour();
+    let expires_at = Some(end);
+    let giver = keys::Create { name: name("giver"), expires_at, ..live_key(own.clone()) };
+    let giver = keys::create(&cx, giver).await.unwrap();
+    let caller = authenticate(&world.access, &giver.api_key.expose()).await.unwrap();
+    let granted_by = caller.as_granter();
+    let create = keys::Create { expires_at, granted_by, ..live_key(Scopes::all()) };
     let refused = keys::create(&cx, create.clone()).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "a key cannot give what it does not have itself: send, inbox:user, inbox:admin, events"
     );
+    let longer = keys::Create { scopes: own.clone(), expires_at: None, ..create.clone() };
+    let refused = keys::create(&cx, longer).await.unwrap_err();
+    let why = format!("your own key expires at {end}, and cannot give one that works longer");
+    assert_eq!(refused.to_string(), format!("a key cannot give more than it has itself: {why}"));
     let past = keys::Create { expires_at: Some(world.access.now()), ..live_key(Scopes::all()) };
     let refused = keys::create(&cx, past).await.unwrap_err();
     assert!(matches!(refused, keys::CreateError::ExpiryPast), "{refused:?}");
-    let none = keys::list(&cx, slug("shop"), None, Limit::MAX).await.unwrap();
-    assert_eq!(none.items, []);
-    let same = keys::Create { scopes: create.granted_by.clone(), ..create };
+    let all = keys::list(&cx, slug("shop"), None, Limit::MAX).await.unwrap();
+    assert_eq!(all.items.len(), 1);
+    let same = keys::Create { scopes: own, ..create };
     keys::create(&cx, same).await.unwrap();
 }
 

@@ -4,8 +4,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 use serde::Serialize;
-use tidings_access::keys::{self, Create, CreateError, Key, PublicId, Rate, RevokeError};
-use tidings_access::{Cx, DisplayName, Limit, Scope, Scopes, Slug};
+use tidings_access::keys::{self, Create, CreateError, Granter, Key, PublicId, Rate, RevokeError};
+use tidings_access::{Cx, DisplayName, Limit, Scope, Slug};
 use tidings_kernel::Workspace;
 
 use super::clients::no_client;
@@ -131,8 +131,7 @@ async fn create(open: &Open, cx: &Cx, args: CreateArgs) -> Result<(), Failure> {
         scopes: args.scopes.into_iter().collect(),
         rate,
         expires_at,
-        // Who has the machine has everything.
-        granted_by: Scopes::all(),
+        granted_by: Granter::Operator,
     };
     let issued = keys::create(cx, create).await.map_err(not_made)?;
     say("The key is shown only now.");
@@ -164,7 +163,7 @@ fn not_made(error: CreateError) -> Failure {
             Failure::from(error).hint("`tidings keys list --client …` shows those that there are")
         }
         CreateError::ExpiryPast => Failure::usage(error.to_string()),
-        CreateError::Beyond(_) | CreateError::Store(_) => error.into(),
+        CreateError::Beyond(_) | CreateError::Excessive(_) | CreateError::Store(_) => error.into(),
     }
 }
 

@@ -37,7 +37,8 @@ pub(crate) async fn fill(store: &Store) -> Result<usize, Failure> {
     Ok(added)
 }
 
-/// Prints a key to the workspace on stdout, unless it has one. The log must not have it.
+/// Makes the client `demo` with a key, which it prints on stdout: the log must not have it. Where the client is there
+/// already nothing happens: a key that somebody has revoked must not come back with the next start.
 pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
     let workspace: Workspace = WORKSPACE.parse().expect("it is a good name");
     match workspaces::create(access, workspace.clone()).await {
@@ -48,7 +49,8 @@ pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
     let slug: Slug = WORKSPACE.parse().expect("it is a good slug");
     let name = DisplayName::from(&slug);
     match clients::create(&cx, clients::Create { slug: slug.clone(), name: name.clone() }).await {
-        Ok(_) | Err(clients::CreateError::Taken(_)) => {}
+        Ok(_) => {}
+        Err(clients::CreateError::Taken(_)) => return Ok(()),
         Err(error) => return Err(error.into()),
     }
     let create = keys::Create {
@@ -57,19 +59,14 @@ pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
         scopes: Scopes::all(),
         rate: keys::Rate::default(),
         expires_at: None,
-        granted_by: Scopes::all(),
+        granted_by: keys::Granter::Operator,
     };
-    match keys::create(&cx, create).await {
-        Ok(issued) => {
-            let mut out = Output::new(Layout::Lines);
-            out.text(&format!("{}\n", issued.api_key.expose()))?;
-            out.finish()?;
-            tracing::info!("A key to the workspace demo is on stdout; it is not shown again");
-            Ok(())
-        }
-        Err(keys::CreateError::Taken { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    let issued = keys::create(&cx, create).await?;
+    let mut out = Output::new(Layout::Lines);
+    out.text(&format!("{}\n", issued.api_key.expose()))?;
+    out.finish()?;
+    tracing::info!("A key to the workspace demo is on stdout; it is not shown again");
+    Ok(())
 }
 
 fn lines() -> impl Iterator<Item = Line> {

@@ -17,7 +17,6 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_access::Access;
 use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
 use tidings_jobs::Stop;
-use tidings_kernel::SystemClock;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -73,19 +72,17 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let listener = bind(config.http.listen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     let store = Store::open(config).await?;
-    let access =
-        store.database.clone().map(|database| Access::new(database, Arc::new(SystemClock)));
+    // Before the demo: without relations there is no server, and then nothing must be filled.
+    let runtime = Runtime::open(&store, config).await?;
+    let access = Access::new(runtime.database.clone(), Arc::clone(&runtime.clock));
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");
-        if let Some(access) = &access {
-            demo::give_key(access).await?;
-        }
+        demo::give_key(&access).await?;
     }
 
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);
-    let runtime = Runtime::open(&store, config).await?;
     let (stop_work, work_stopped) = Stop::new();
     let work = background::start(&store, &runtime, config, &work_stopped, &stopped)?;
     let upkeep = tokio::spawn(keep_up(metrics.clone(), stopped.clone()));
@@ -96,14 +93,8 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         limits: limits(&config.http)?,
     };
     let mut routes = router(api);
-    match access {
-        Some(access) if config.roles.http => {
-            routes = routes.merge(v1(access, limits(&config.http)?));
-        }
-        None if config.roles.http => {
-            tracing::warn!("There is no API under /v1: postgres.url is not set");
-        }
-        Some(_) | None => {}
+    if config.roles.http {
+        routes = routes.merge(v1(access, limits(&config.http)?));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);

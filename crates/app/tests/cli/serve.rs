@@ -51,6 +51,13 @@ fn the_demo_fills_its_workspace_once_and_leaves_changes_alone() {
     assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 200"));
     assert!(world.ok(&ada).contains("Augusta"));
     server.stop();
+
+    // tdg_<public id>_<secret>
+    world.ok(&["keys", "revoke", key.split('_').nth(1).unwrap(), "--workspace", "demo"]);
+    let server = world.serve(&["--demo"]);
+    assert!(!server.log.concat().contains("on stdout"), "{:#?}", server.log);
+    assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 401"));
+    server.stop();
 }
 
 #[test]

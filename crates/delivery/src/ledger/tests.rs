@@ -134,6 +134,7 @@ async fn a_transactional_message_is_decided_by_its_row(world: &World) {
         "sent', sent_at = '1",
         "failed",
         "skipped', skip_reason = 'suppressed",
+        "cancelled",
         "uncertain",
         "delivered",
         "bounced",

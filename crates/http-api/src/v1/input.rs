@@ -17,6 +17,16 @@ use tidings_access::{KeyId, Limit, Slug};
 use super::V1;
 use crate::problem::{Problem, Violation};
 
+/// So many violations are told, and of the rest how many there are: each is larger than what caused it, so a body
+/// full of mistakes would cost many times its own size.
+const TOLD: usize = 50;
+
+/// So many entries a list can have. The longest that anybody needs has one for each scope.
+const ENTRIES: usize = 100;
+
+/// So many characters of a field's name are told back: it can be as long as a body.
+const NAME: usize = 100;
+
 /// A JSON object that is a `T`.
 pub(super) struct Body<T>(pub(super) T);
 
@@ -36,6 +46,8 @@ pub(super) struct Fields {
     rest: Map<String, Value>,
     known: Vec<&'static str>,
     violations: Vec<Violation>,
+    /// Violations that were not noted, because there are enough.
+    more: usize,
 }
 
 impl Fields {
@@ -80,7 +92,7 @@ impl Fields {
         }
     }
 
-    /// A list of texts that must be there, and not be empty.
+    /// A list of texts that must be there, and be neither empty nor longer than anybody needs.
     pub(super) fn required_list<T: FromStr<Err: Display>>(
         &mut self,
         name: &'static str,
@@ -90,6 +102,9 @@ impl Fields {
             Some(Value::Array(values)) if !values.is_empty() => values,
             Some(_) => return self.wrong(name, "use a list of at least one text"),
         };
+        if values.len() > ENTRIES {
+            return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
+        }
         let read = values.iter().enumerate();
         let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
         // All of them first: the first mistake must not hide the second.
@@ -99,7 +114,12 @@ impl Fields {
 
     /// Notes what a single field cannot know.
     pub(super) fn wrong<T>(&mut self, field: &str, message: impl Display) -> Option<T> {
-        self.violations.push(Violation { field: field.to_owned(), message: message.to_string() });
+        if self.violations.len() < TOLD {
+            let field = field.chars().take(NAME).collect();
+            self.violations.push(Violation { field, message: message.to_string() });
+        } else {
+            self.more += 1;
+        }
         None
     }
 
@@ -118,17 +138,15 @@ impl Fields {
     }
 
     fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
-        let mut fields = Self { rest, known: Vec::new(), violations: Vec::new() };
+        let mut fields = Self { rest, known: Vec::new(), violations: Vec::new(), more: 0 };
         let read = T::from_fields(&mut fields);
         let known = fields.known.join(", ");
         for name in std::mem::take(&mut fields.rest).keys() {
-            // A name can be as long as a body.
-            let name: String = name.chars().take(100).collect();
-            fields.wrong::<()>(&name, format!("there is no such field; there are {known}"));
+            fields.wrong::<()>(name, format_args!("there is no such field; there are {known}"));
         }
         match read {
             Some(read) if fields.violations.is_empty() => Ok(read),
-            _ => Err(Problem::invalid(fields.violations)),
+            _ => Err(Problem::invalid_and_more(fields.violations, fields.more)),
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_access::keys::{self, Create, CreateError, Issued, Key, Rate, RevokeError};
+use tidings_access::keys::{self, Create, CreateError, Excess, Issued, Key, Rate, RevokeError};
 use tidings_access::{DisplayName, KeyId, Scope};
 use utoipa::ToSchema;
 
@@ -14,7 +14,7 @@ use super::auth::{Manage, Needs, Read, Refusals};
 use super::clients::named;
 use super::input::{Body, Fields, FromFields, Listing};
 use super::{ListBody, V1};
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::{Problem, ProblemBody, Violation};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Key)]
@@ -53,8 +53,14 @@ pub(super) struct IssuedBody {
 pub(super) struct NewKey {
     name: DisplayName,
     scopes: Vec<Scope>,
-    rate: Rate,
+    rate: AskedRate,
     expires_at: Option<Timestamp>,
+}
+
+/// Numbers that a rate can have, where there are any.
+struct AskedRate {
+    per_second: Option<i64>,
+    burst: Option<i64>,
 }
 
 #[derive(ToSchema)]
@@ -65,13 +71,16 @@ struct NewKeyBody {
     #[schema(example = "live", max_length = 100)]
     name: String,
     /// At least one of send, read, manage, inbox:user, inbox:admin, events, and none that your own key lacks
-    #[schema(min_items = 1, example = json!(["send", "read"]))]
+    #[schema(min_items = 1, max_items = 100, example = json!(["send", "read"]))]
     scopes: Vec<String>,
+    /// At most as many as your own key may make; if there is no number, 100 or what your key has, if that is less
     #[schema(minimum = 1, maximum = 100_000, default = 100)]
     requests_per_second: Option<i64>,
-    /// How many requests may come at once
+    /// How many requests may come at once: at most as many as from your own key; if there is no number, 200 or what
+    /// your key has, if that is less
     #[schema(minimum = 1, maximum = 1_000_000, default = 200)]
     burst: Option<i64>,
+    /// When it stops working: never, if there is no time. If your own key expires this is needed, and cannot be later
     #[schema(format = DateTime)]
     expires_at: Option<String>,
 }
@@ -136,9 +145,9 @@ pub(super) async fn create(
         client: named(&slug)?,
         name: new.name,
         scopes: new.scopes.into_iter().collect(),
-        rate: new.rate,
+        rate: new.rate.or(Rate::default_within(who.caller().rate)),
         expires_at: new.expires_at,
-        granted_by: who.caller().scopes.clone(),
+        granted_by: who.caller().as_granter(),
     };
     let issued = keys::create(&cx, create).await?;
     let unstored = [(header::CACHE_CONTROL, "no-store")];
@@ -179,20 +188,26 @@ impl FromFields for NewKey {
     }
 }
 
-fn rate(fields: &mut Fields) -> Option<Rate> {
+fn rate(fields: &mut Fields) -> Option<AskedRate> {
     let per_second = fields.optional_integer("requests_per_second");
     let burst = fields.optional_integer("burst");
-    let default = Rate::default();
-    let per_second = per_second?.unwrap_or(default.per_second().into());
-    let burst = burst?.unwrap_or(default.burst().into());
+    let (per_second, burst) = (per_second?, burst?);
     // One after the other, so that each is named if both are wrong.
-    if let Err(error) = Rate::new(per_second, 1) {
+    if let Err(error) = Rate::new(per_second.unwrap_or(1), 1) {
         fields.wrong::<Rate>("requests_per_second", error);
     }
-    if let Err(error) = Rate::new(1, burst) {
+    if let Err(error) = Rate::new(1, burst.unwrap_or(1)) {
         fields.wrong::<Rate>("burst", error);
     }
-    Rate::new(per_second, burst).ok()
+    Some(AskedRate { per_second, burst })
+}
+
+impl AskedRate {
+    fn or(&self, default: Rate) -> Rate {
+        let per_second = self.per_second.unwrap_or(default.per_second().into());
+        let burst = self.burst.unwrap_or(default.burst().into());
+        Rate::new(per_second, burst).expect("a body with a wrong number is refused when it is read")
+    }
 }
 
 impl From<Key> for KeyBody {
@@ -224,13 +239,24 @@ impl From<CreateError> for Problem {
             CreateError::ClientMissing(_) => Self::not_found(error),
             CreateError::Taken { .. } => Self::conflict(error),
             CreateError::Beyond(_) => Self::new(StatusCode::FORBIDDEN, "missing_scope", error),
-            CreateError::ExpiryPast => Self::invalid(vec![crate::Violation {
-                field: "expires_at".to_owned(),
-                message: error.to_string(),
-            }]),
+            CreateError::Excessive(excess) => Self::invalid(excess.iter().map(too_much).collect()),
+            CreateError::ExpiryPast => Self::invalid(vec![violation("expires_at", &error)]),
             CreateError::Store(error) => error.into(),
         }
     }
+}
+
+fn too_much(excess: &Excess) -> Violation {
+    let field = match excess {
+        Excess::PerSecond(_) => "requests_per_second",
+        Excess::Burst(_) => "burst",
+        Excess::Expiry(_) => "expires_at",
+    };
+    violation(field, excess)
+}
+
+fn violation(field: &str, message: &impl ToString) -> Violation {
+    Violation { field: field.to_owned(), message: message.to_string() }
 }
 
 impl From<RevokeError> for Problem {

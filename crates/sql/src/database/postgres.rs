@@ -29,7 +29,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// How many connections this process opens: half of them write, half of them read.
+    /// How many connections this process works with: half of them write, half of them read. Two more tell other
+    /// nodes and hear from them.
     pub connections: usize,
     pub tls: Tls,
 }

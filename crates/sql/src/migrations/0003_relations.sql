@@ -170,12 +170,13 @@ CREATE TABLE topic_preferences (
 CREATE INDEX topic_preferences_topic ON topic_preferences (topic_id, status, lead_id);
 
 -- One message to many. The snapshot goes through the leads by id; `snapshot_lead_id` is how far it came, so a
--- snapshot that was interrupted goes on. How many were sent and opened is counted from the recipients.
+-- snapshot that was interrupted goes on. How many were sent and opened is counted from the recipients. Without an
+-- audience `filter` says who is meant: by tags, by attributes or one by one.
 CREATE TABLE campaigns (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     client_id BIGINT NOT NULL,
-    audience_id BIGINT NOT NULL,
+    audience_id BIGINT,
     topic_id BIGINT,
     external_key {key} CHECK (length(external_key) BETWEEN 1 AND 255),
     name TEXT NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
@@ -215,12 +216,13 @@ CREATE TABLE campaigns (
 CREATE INDEX campaigns_due ON campaigns (scheduled_at) WHERE status = 'scheduled';
 
 -- The ledger. A claim is a lease: the node `claimed_by` sends it before `claimed_until`, or the outcome is uncertain.
+-- Only what is still to be sent must have an address: who has none is skipped, and erasure clears it.
 CREATE TABLE campaign_recipients (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     campaign_id BIGINT NOT NULL,
     lead_id BIGINT NOT NULL,
-    email TEXT NOT NULL CHECK (length(email) BETWEEN 1 AND 512),
+    email TEXT CHECK (length(email) BETWEEN 1 AND 512),
     status {key} NOT NULL DEFAULT 'pending' CHECK (
         status IN (
             'pending', 'queued', 'claimed', 'sent', 'failed', 'skipped', 'uncertain', 'delivered', 'bounced',
@@ -245,6 +247,7 @@ CREATE TABLE campaign_recipients (
     unsubscribed_at BIGINT,
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
     updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
+    CHECK (email IS NOT NULL OR status NOT IN ('pending', 'queued', 'claimed')),
     CHECK (status <> 'claimed' OR (claimed_by IS NOT NULL AND claimed_until IS NOT NULL)),
     CHECK (status <> 'skipped' OR skip_reason IS NOT NULL),
     CHECK (status <> 'sent' OR sent_at IS NOT NULL),
@@ -259,6 +262,7 @@ CREATE INDEX campaign_recipients_message ON campaign_recipients (ses_message_id)
     WHERE ses_message_id IS NOT NULL;
 CREATE INDEX campaign_recipients_lease ON campaign_recipients (claimed_until) WHERE status = 'claimed';
 
+-- The same for one person. A message with `scheduled_at` waits until then, and can be cancelled while it is queued.
 CREATE TABLE transactional_messages (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
@@ -266,7 +270,7 @@ CREATE TABLE transactional_messages (
     lead_id BIGINT NOT NULL,
     topic_id BIGINT,
     idempotency_key {key} NOT NULL CHECK (length(idempotency_key) BETWEEN 1 AND 255),
-    email TEXT NOT NULL CHECK (length(email) BETWEEN 1 AND 512),
+    email TEXT CHECK (length(email) BETWEEN 1 AND 512),
     template_key {key},
     template_version BIGINT CHECK (template_version > 0),
     from_email TEXT,
@@ -279,7 +283,8 @@ CREATE TABLE transactional_messages (
     metadata {json} NOT NULL DEFAULT '{}',
     status {key} NOT NULL DEFAULT 'queued' CHECK (
         status IN (
-            'queued', 'claimed', 'sent', 'failed', 'skipped', 'uncertain', 'delivered', 'bounced', 'complained'
+            'queued', 'claimed', 'sent', 'failed', 'skipped', 'cancelled', 'uncertain', 'delivered', 'bounced',
+            'complained'
         )
     ),
     skip_reason TEXT,
@@ -290,6 +295,7 @@ CREATE TABLE transactional_messages (
     ses_message_id {key},
     open_count BIGINT NOT NULL DEFAULT 0 CHECK (open_count >= 0),
     click_count BIGINT NOT NULL DEFAULT 0 CHECK (click_count >= 0),
+    scheduled_at BIGINT,
     sent_at BIGINT,
     delivered_at BIGINT,
     bounced_at BIGINT,
@@ -299,6 +305,7 @@ CREATE TABLE transactional_messages (
     unsubscribed_at BIGINT,
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
     updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
+    CHECK (email IS NOT NULL OR status NOT IN ('queued', 'claimed')),
     CHECK (status <> 'claimed' OR (claimed_by IS NOT NULL AND claimed_until IS NOT NULL)),
     CHECK (status <> 'skipped' OR skip_reason IS NOT NULL),
     CHECK (status <> 'sent' OR sent_at IS NOT NULL),

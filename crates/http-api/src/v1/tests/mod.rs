@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde_json::Value;
-use tidings_access::keys::{self, Issued, Rate};
+use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
 use tidings_sql::Database;
 use tidings_testkit::FakeClock;
@@ -62,7 +62,7 @@ impl World {
             scopes,
             rate,
             expires_at: None,
-            granted_by: Scopes::all(),
+            granted_by: Granter::Operator,
         };
         keys::create(cx, create).await.unwrap()
     }

@@ -2,9 +2,11 @@
 
 use insta::assert_snapshot;
 use jiff::ToSpan;
+use serde_json::json;
+use tidings_access::keys::{self, Granter, Rate};
 use tidings_access::{Scope, Scopes, authenticate};
 
-use super::World;
+use super::{World, slug};
 use crate::openapi;
 
 #[tokio::test]
@@ -108,6 +110,54 @@ async fn a_wrong_body_is_told_all_that_is_wrong_and_changes_nothing() {
     let large = format!(r#"{{"name":"{}"}}"#, "a".repeat(5000));
     assert_eq!(world.post(&key, "/v1/clients/shop/keys", &large).await.status, 413);
     assert_eq!(world.get(&key, "/v1/clients/shop/keys").await.body, before);
+}
+
+#[tokio::test]
+async fn a_body_full_of_mistakes_gets_a_short_answer() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    let fields: Vec<_> = (0..300).map(|number| format!(r#""f{number}":1"#)).collect();
+    let body = format!(r#"{{"name":"a","scopes":["send"],{}}}"#, fields.join(","));
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert_eq!(answer.status, 422);
+    assert_eq!(answer.json()["errors"].as_array().unwrap().len(), 50);
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.ends_with("; 250 more mistakes are not listed"), "{detail}");
+
+    let scopes = vec![r#""x""#; 101].join(",");
+    let body = format!(r#"{{"name":"a","scopes":[{scopes}]}}"#);
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert_eq!(
+        answer.json()["errors"],
+        json!([{"field": "scopes", "message": "use a list of at most 100 texts"}])
+    );
+
+    let long = "x".repeat(3000);
+    let body = format!(r#"{{"name":"a","scopes":["{long}"]}}"#);
+    let answer = world.post(&key, "/v1/clients/shop/keys", &body).await;
+    assert!(answer.body.len() < 500, "{}", answer.body);
+}
+
+#[tokio::test]
+async fn a_key_makes_none_that_is_faster_or_works_longer() {
+    let world = World::new().await;
+    let create = keys::Create {
+        client: slug("shop"),
+        name: "manager".parse().unwrap(),
+        scopes: Scopes::from_iter([Scope::Manage, Scope::Read]),
+        rate: Rate::new(5, 10).unwrap(),
+        expires_at: Some(world.access.now() + 24.hours()),
+        granted_by: Granter::Operator,
+    };
+    let key = keys::create(&world.acme, create).await.unwrap();
+    let more = r#"{"name":"more","scopes":["read"],"requests_per_second":6,"burst":11}"#;
+    assert_snapshot!(world.post(&key, "/v1/clients/shop/keys", more).await.shown());
+    let same = r#"{"name":"same","scopes":["read"],"expires_at":"2026-07-02T12:00:00Z"}"#;
+    let made = world.post(&key, "/v1/clients/shop/keys", same).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    // The usual rate would be more than it has.
+    assert_eq!(made.json()["requests_per_second"], 5);
+    assert_eq!(made.json()["burst"], 10);
 }
 
 #[tokio::test]
