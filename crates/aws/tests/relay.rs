@@ -12,6 +12,7 @@ mod server;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{Timestamp, ToSpan};
@@ -61,6 +62,16 @@ impl QueueEngine for Sink {
     }
 
     async fn postpone(&self, _: &'static Queue, _: &[Postponement]) -> Result<usize, QueueError> {
+        unreachable!("the relay only sends")
+    }
+
+    async fn defer(
+        &self,
+        _: &'static Queue,
+        _: &Delivery,
+        _: Duration,
+        _: &str,
+    ) -> Result<(), QueueError> {
         unreachable!("the relay only sends")
     }
 
