@@ -10,7 +10,7 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tidings_kernel::{Delivery, MAX_DELAY, Queue, QueueError};
+use tidings_kernel::{Delivery, MAX_DELAY, Queue, QueueError, topics};
 
 use super::dead::grave;
 use super::send::entry_trouble;
@@ -117,7 +117,8 @@ impl Sqs {
         self.delete(queue, &place.url, vec![&delivery.receipt.0]).await.map(drop)
     }
 
-    /// What a request about a queue answers if it was not done. A queue that is gone is made anew next time.
+    /// What a request about a queue answers if it was not done. A queue that is gone is made anew next time, and so
+    /// is what its topics need of it.
     pub(super) fn told<E>(
         &self,
         queue: &'static Queue,
@@ -130,6 +131,10 @@ impl Sqs {
         let missing = ["QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"];
         if trouble.code().is_some_and(|code| missing.contains(&code)) {
             self.places.forget(queue.name);
+            // The policy went with the queue.
+            for topic in topics::ALL.iter().filter(|topic| topic.queues.contains(&queue)) {
+                self.topics.forget(topic.name);
+            }
         }
         trouble.of_queue()
     }
