@@ -175,7 +175,7 @@ async fn a_queue_that_fails_does_not_hold_up_another() {
     let sink = Sink::default();
     *sink.lossy.lock().unwrap() = Some(&EMAIL_EVENTS);
     // Fewer than those that stand before it.
-    assert!(world.outbox().relay(&sink, 5).await.is_err());
+    assert_eq!(world.outbox().relay(&sink, 5).await.unwrap(), 1);
     let taken = sink.taken.lock().unwrap().clone();
     assert!(taken.iter().any(|message| message.body == "a"));
 
