@@ -12,6 +12,7 @@ mod server;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{Timestamp, ToSpan};
@@ -61,6 +62,16 @@ impl QueueEngine for Sink {
     }
 
     async fn postpone(&self, _: &'static Queue, _: &[Postponement]) -> Result<usize, QueueError> {
+        unreachable!("the relay only sends")
+    }
+
+    async fn defer(
+        &self,
+        _: &'static Queue,
+        _: &Delivery,
+        _: Duration,
+        _: &str,
+    ) -> Result<(), QueueError> {
         unreachable!("the relay only sends")
     }
 
@@ -164,7 +175,7 @@ async fn a_queue_that_fails_does_not_hold_up_another() {
     let sink = Sink::default();
     *sink.lossy.lock().unwrap() = Some(&EMAIL_EVENTS);
     // Fewer than those that stand before it.
-    assert!(world.outbox().relay(&sink, 5).await.is_err());
+    assert_eq!(world.outbox().relay(&sink, 5).await.unwrap(), 1);
     let taken = sink.taken.lock().unwrap().clone();
     assert!(taken.iter().any(|message| message.body == "a"));
 

@@ -9,6 +9,7 @@
 mod credentials;
 mod queue_server;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_sns::Client as SnsClient;
@@ -17,7 +18,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use tidings_aws::{Missing, Settings, Sqs};
 use tidings_kernel::queues::{FEATURE_PROCESSING, MEMORY_PROCESSING, PROBE};
 use tidings_kernel::topics::LEAD_EVENTS;
-use tidings_kernel::{Delivery, Outgoing, Queue, QueueEngine, QueueError, Receive};
+use tidings_kernel::{Delivery, Outgoing, Queue, QueueEngine, QueueError, Receive, Which};
 
 /// What the SDK says without us.
 struct Bare {
@@ -169,4 +170,78 @@ async fn a_server_that_is_away_can_be_asked_again() {
         Settings { endpoint: Some("http://127.0.0.1:9".to_owned()), ..Settings::default() };
     let engine = Sqs::new(&credentials::config(), settings);
     assert!(matches!(engine.send(probe("a")).await, Err(QueueError::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn a_policy_that_keeps_the_topic_out_is_told_and_left_so() {
+    let prefix = queue_server::prefix();
+    let (bare, engine) = (Bare::new(), queue_server::connect(&prefix));
+    engine.depth(&MEMORY_PROCESSING).await.unwrap();
+    let url = bare.url(&format!("{prefix}-memory-processing")).await;
+    let policy = r#"{"Version":"2012-10-17","Statement":[]}"#;
+    let request = bare.sqs.set_queue_attributes().queue_url(&url);
+    request.attributes(QueueAttributeName::Policy, policy).send().await.unwrap();
+    let publish = || vec![Outgoing::publish(&LEAD_EVENTS, "a")];
+    assert!(matches!(engine.send(publish()).await, Err(QueueError::Failed(_))));
+
+    let request = bare.sqs.set_queue_attributes().queue_url(&url);
+    request.attributes(QueueAttributeName::Policy, "").send().await.unwrap();
+    engine.send(publish()).await.unwrap();
+    assert_eq!(take(&engine, &MEMORY_PROCESSING).await[0].body, "a");
+}
+
+#[tokio::test]
+async fn a_subscription_that_wraps_bodies_is_set_right() {
+    let prefix = queue_server::prefix();
+    let (bare, engine) = (Bare::new(), queue_server::connect(&prefix));
+    engine.depth(&MEMORY_PROCESSING).await.unwrap();
+    let queue = format!("{prefix}-memory-processing");
+    let queue_arn = bare.attribute(&queue, QueueAttributeName::QueueArn).await.unwrap();
+    let topic = bare.sns.create_topic().name(format!("{prefix}-lead-events"));
+    let arn = topic.send().await.unwrap().topic_arn.unwrap();
+    let request = bare.sns.subscribe().topic_arn(arn).protocol("sqs").endpoint(queue_arn);
+    request.send().await.unwrap();
+    engine.send(vec![Outgoing::publish(&LEAD_EVENTS, "a")]).await.unwrap();
+    assert_eq!(take(&engine, &MEMORY_PROCESSING).await[0].body, "a");
+    assert_eq!(bare.subscriptions(&prefix).await.len(), LEAD_EVENTS.queues.len());
+}
+
+#[tokio::test]
+async fn a_queue_that_was_deleted_is_fed_by_its_topic_again() {
+    let prefix = queue_server::prefix();
+    let (bare, engine) = (Bare::new(), queue_server::connect(&prefix));
+    let publish = |body: &str| vec![Outgoing::publish(&LEAD_EVENTS, body)];
+    engine.send(publish("lost")).await.unwrap();
+    let name = format!("{prefix}-memory-processing");
+    bare.sqs.delete_queue().queue_url(bare.url(&name).await).send().await.unwrap();
+    let request = Receive { max: 1, lease: Duration::from_secs(60), wait: Duration::ZERO };
+    assert!(engine.receive(&MEMORY_PROCESSING, request).await.is_err());
+    engine.send(publish("a")).await.unwrap();
+    assert_eq!(take(&engine, &MEMORY_PROCESSING).await[0].body, "a");
+    let policy = bare.attribute(&name, QueueAttributeName::Policy).await.unwrap();
+    assert!(policy.contains(&format!("{prefix}-lead-events")), "{policy}");
+}
+
+/// A worker that buries everything at once.
+#[tokio::test]
+async fn a_replay_ends_although_what_it_replays_dies_again() {
+    let prefix = queue_server::prefix();
+    let engine = Arc::new(queue_server::connect(&prefix));
+    for number in 0..15 {
+        engine.send(probe(&number.to_string())).await.unwrap();
+        let delivery = take(&engine, &PROBE).await.remove(0);
+        engine.bury(&PROBE, &delivery, "poison").await.unwrap();
+    }
+    let worker = tokio::spawn({
+        let engine = Arc::clone(&engine);
+        async move {
+            loop {
+                for delivery in take(&engine, &PROBE).await {
+                    engine.bury(&PROBE, &delivery, "poison").await.unwrap();
+                }
+            }
+        }
+    });
+    assert_eq!(engine.replay(&PROBE, Which::All).await.unwrap(), 15);
+    worker.abort();
 }

@@ -63,7 +63,7 @@ impl TimerChange {
 #[async_trait]
 pub trait TimerEngine: Send + Sync {
     /// Moves the messages of up to `limit` due timers to their queues. Several nodes may do it at once: each timer
-    /// is moved by one of them.
+    /// is moved by one of them. An error only if nothing could be done.
     async fn fire(&self, limit: usize) -> Result<Fired, StoreError>;
 
     /// Is over when a timer was armed since the call, as far as the engine notices. A hint, not a promise.

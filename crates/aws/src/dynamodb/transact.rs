@@ -26,7 +26,7 @@ impl Store {
     pub(super) async fn commit(&self, txn: Txn) -> Result<(), StoreError> {
         txn.validate()?;
         let now = self.clock.now();
-        self.note_hours(&txn.timers, now).await?;
+        self.note_hours(&txn.timers, now).await.map_err(not_begun)?;
         let asked = txn.writes.len();
         let messages = txn.messages.into_iter().map(|message| self.message_write(message, now));
         let timers = txn.timers.into_iter().flat_map(|change| timer_writes(change, now));
@@ -114,6 +114,14 @@ impl Store {
             ),
         }
         .build()
+    }
+}
+
+/// What comes before the transaction may have been made or not; the transaction was certainly not.
+fn not_begun(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Uncertain(source) => StoreError::Unavailable(source),
+        error => error,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Which workspaces the relay and the timers go through.
 
+use std::error::Error;
+
 use async_trait::async_trait;
 use tidings_kernel::{StoreError, Workspace};
+use tracing::warn;
 
 /// Tells which workspaces there are, each time anew.
 #[async_trait]
@@ -26,13 +29,13 @@ pub(super) async fn in_any_order(
     Ok(workspaces)
 }
 
-/// What is left of the limit goes to the next workspace. One that is in trouble does not stop the others.
+/// What is done in all workspaces. One that is in trouble does not stop the others.
 pub(super) struct Round<E> {
     pub(super) count: usize,
     trouble: Option<E>,
 }
 
-impl<E> Round<E> {
+impl<E: Error> Round<E> {
     pub(super) fn new() -> Self {
         Self { count: 0, trouble: None }
     }
@@ -40,12 +43,59 @@ impl<E> Round<E> {
     pub(super) fn take(&mut self, outcome: Result<usize, E>) {
         match outcome {
             Ok(count) => self.count += count,
-            Err(error) => self.trouble = self.trouble.take().or(Some(error)),
+            Err(error) => self.fail(error),
         }
     }
 
-    /// How many in all, or the first trouble if there was one.
+    /// The first trouble is told; it is seldom the only one of its kind.
+    pub(super) fn fail(&mut self, error: E) {
+        self.trouble.get_or_insert(error);
+    }
+
+    /// How many in all. Trouble is an error only if nothing was done: who is told of one waits before the next
+    /// round, and would keep waiting what can be done.
     pub(super) fn end(self) -> Result<usize, E> {
-        self.trouble.map_or(Ok(self.count), Err)
+        match self.trouble {
+            Some(error) if self.count == 0 => Err(error),
+            Some(error) => {
+                warn!(
+                    error = %chain(&error),
+                    done = self.count,
+                    "{} were handed on, and others could not be; they are tried again", self.count
+                );
+                Ok(self.count)
+            }
+            None => Ok(self.count),
+        }
+    }
+}
+
+/// An error and all its sources in one line.
+fn chain(error: &dyn Error) -> String {
+    let sources = std::iter::successors(error.source(), |error| error.source());
+    sources.fold(error.to_string(), |told, source| format!("{told}: {source}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tidings_kernel::QueueError;
+
+    use super::{Round, chain};
+
+    fn trouble(text: &str) -> QueueError {
+        QueueError::Unavailable(text.into())
+    }
+
+    #[test]
+    fn a_round_fails_only_if_nothing_was_done() {
+        let round = |outcomes: Vec<Result<usize, QueueError>>| {
+            let mut round = Round::new();
+            outcomes.into_iter().for_each(|outcome| round.take(outcome));
+            round.end().map_err(|error| chain(&error))
+        };
+        assert_eq!(round(vec![]), Ok(0));
+        assert_eq!(round(vec![Ok(2), Err(trouble("a")), Ok(3)]), Ok(5));
+        let told = "the queue does not answer: a".to_owned();
+        assert_eq!(round(vec![Ok(0), Err(trouble("a")), Err(trouble("b"))]), Err(told));
     }
 }

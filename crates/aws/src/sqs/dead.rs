@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue};
 use jiff::Timestamp;
-use tidings_kernel::{DeadLetter, Delivery, MAX_BODY_BYTES, Outgoing, Queue, QueueError, Which};
+use tidings_kernel::{
+    Clock, DeadLetter, Delivery, MAX_BODY_BYTES, Outgoing, Queue, QueueError, SystemClock, Which,
+};
 
 use super::places::Place;
 use super::receive::{Poll, incomplete, sent_at};
@@ -19,6 +21,9 @@ use super::{BATCH, Sqs};
 const LOOK: Duration = Duration::from_secs(30);
 /// A request that waits at all asks all of SQS's servers, so that an empty answer means that there is nothing.
 const ASK_ALL: Duration = Duration::from_secs(1);
+
+/// Letters come in any order. After so many looks in a row at nothing but what died since, there is nothing else.
+const LOOKS_IN_VAIN: u32 = 3;
 
 const REASON: &str = "reason";
 const RECEIVES: &str = "receives";
@@ -36,6 +41,8 @@ pub(super) enum Fate {
 struct Held {
     letter: DeadLetter,
     handle: String,
+    /// When it was sent as the message it is now: buried, or for the last time to the queue that gave it up.
+    sent_at: Timestamp,
 }
 
 impl Sqs {
@@ -55,13 +62,16 @@ impl Sqs {
                 break;
             }
         }
-        self.give_back(queue, &place, &held).await?;
+        let handles = held.iter().map(|held| held.handle.as_str());
+        self.give_back(queue, &place, handles).await?;
         let mut letters: Vec<_> = held.into_iter().map(|held| held.letter).collect();
         letters.sort_by(|a, b| (a.enqueued_at, &a.id).cmp(&(b.enqueued_at, &b.id)));
         letters.dedup_by(|a, b| a.id == b.id);
         Ok(letters)
     }
 
+    /// Only what was dead when this began is meant: a worker may bury what is replayed while it goes on, and it
+    /// would never end. What dies is sent anew, by us or as it was replayed, so that its time tells.
     pub(super) async fn settle_dead(
         &self,
         queue: &'static Queue,
@@ -69,28 +79,35 @@ impl Sqs {
         fate: Fate,
     ) -> Result<u64, QueueError> {
         let place = self.place(queue).await?;
+        let begun = SystemClock.now();
         let mut wanted: Option<HashSet<String>> = match which {
             Which::All => None,
             Which::Only(ids) => Some(ids.into_iter().collect()),
         };
-        let mut passed_over: Vec<Held> = Vec::new();
+        // The handles only: bodies are large, and there may be many.
+        let mut passed_over: Vec<String> = Vec::new();
         let mut seen = HashSet::new();
-        let mut count = 0;
-        while wanted.as_ref().is_none_or(|wanted| !wanted.is_empty()) {
+        let (mut count, mut in_vain) = (0, 0);
+        while in_vain < LOOKS_IN_VAIN && wanted.as_ref().is_none_or(|wanted| !wanted.is_empty()) {
             let found = self.hold(queue, &place, BATCH).await?;
             if !are_new(&found, &mut seen) {
-                passed_over.extend(found);
+                passed_over.extend(found.into_iter().map(|held| held.handle));
                 break;
             }
+            let all_since = found.iter().all(|held| held.sent_at > begun);
+            in_vain = if all_since { in_vain + 1 } else { 0 };
             let (meant, others): (Vec<Held>, Vec<Held>) =
-                found.into_iter().partition(|found| match &mut wanted {
+                found.into_iter().partition(|held| match &mut wanted {
+                    _ if held.sent_at > begun => false,
                     None => true,
-                    Some(wanted) => wanted.remove(&found.letter.id),
+                    Some(wanted) => wanted.remove(&held.letter.id),
                 });
-            passed_over.extend(others);
-            count += self.settle_held(queue, &place, meant, fate).await?;
+            passed_over.extend(others.into_iter().map(|held| held.handle));
+            if !meant.is_empty() {
+                count += self.settle_held(queue, &place, meant, fate).await?;
+            }
         }
-        self.give_back(queue, &place, &passed_over).await?;
+        self.give_back(queue, &place, passed_over.iter().map(String::as_str)).await?;
         Ok(count)
     }
 
@@ -129,9 +146,9 @@ impl Sqs {
         &self,
         queue: &'static Queue,
         place: &Place,
-        held: &[Held],
+        handles: impl Iterator<Item = &str>,
     ) -> Result<(), QueueError> {
-        let leases = held.iter().map(|held| (held.handle.as_str(), Duration::ZERO));
+        let leases = handles.map(|handle| (handle, Duration::ZERO));
         self.change_leases(queue, &place.dead, leases.collect()).await.map(drop)
     }
 }
@@ -151,14 +168,16 @@ fn held(queue: &Queue, message: Message) -> Result<Held, QueueError> {
     let reason = attribute(REASON);
     let receives = attribute(RECEIVES).and_then(|text| text.parse().ok());
     let enqueued_at = attribute(ENQUEUED_AT).and_then(|text| text.parse::<Timestamp>().ok());
-    let enqueued_at = enqueued_at.or_else(|| sent_at(&message));
-    let (Some(id), Some(body), Some(handle), Some(enqueued_at)) =
-        (message.message_id, message.body, message.receipt_handle, enqueued_at)
+    let sent_at = sent_at(&message);
+    let (Some(id), Some(body), Some(handle), Some(sent_at)) =
+        (message.message_id, message.body, message.receipt_handle, sent_at)
     else {
         return Err(incomplete());
     };
+    let enqueued_at = enqueued_at.unwrap_or(sent_at);
     let receives = receives.unwrap_or(queue.max_receives);
-    Ok(Held { letter: DeadLetter { id, body, receives, enqueued_at, reason }, handle })
+    let letter = DeadLetter { id, body, receives, enqueued_at, reason };
+    Ok(Held { letter, handle, sent_at })
 }
 
 /// What goes with a message that is buried. A body that leaves no room for it goes alone.

@@ -120,6 +120,18 @@ impl QueueEngine for Sqs {
         self.change_leases(queue, &place.url, leases.collect()).await
     }
 
+    /// What comes later is a copy: a new message, at most 15 minutes from now.
+    async fn defer(
+        &self,
+        queue: &'static Queue,
+        delivery: &Delivery,
+        lease: Duration,
+        _reason: &str,
+    ) -> Result<(), QueueError> {
+        check_lease(lease)?;
+        self.send_later(queue, delivery, lease).await
+    }
+
     async fn bury(
         &self,
         queue: &'static Queue,

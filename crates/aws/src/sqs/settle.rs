@@ -1,4 +1,5 @@
-//! Settling: what is done is deleted, what is not is given a new lease, what never will be is buried.
+//! Settling: what is done is deleted, what is not is given a new lease, what nobody tried is sent anew for later,
+//! what never will be is buried.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use aws_sdk_sqs::types::{
     BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tidings_kernel::{Delivery, Queue, QueueError};
+use tidings_kernel::{Delivery, MAX_DELAY, Queue, QueueError, topics};
 
 use super::dead::grave;
 use super::send::entry_trouble;
@@ -71,6 +72,32 @@ impl Sqs {
         Ok(changed.into_iter().sum())
     }
 
+    /// SQS counts every receive and forgets none, so what is not to count becomes a new message: a copy that comes
+    /// later, with an id, a count and a time of its own. First there is the copy, then the original is deleted: a
+    /// crash in between leaves both. SQS holds a copy back for 15 minutes at most, so that it may come too early.
+    pub(super) async fn send_later(
+        &self,
+        queue: &'static Queue,
+        delivery: &Delivery,
+        lease: Duration,
+    ) -> Result<(), QueueError> {
+        let place = self.place(queue).await?;
+        // Who no longer holds it must not add a copy to what another has or has done, and who does keeps it until
+        // it is deleted.
+        let kept = vec![(delivery.receipt.0.as_str(), queue.lease)];
+        if self.change_leases(queue, &place.url, kept).await? == 0 {
+            return Ok(());
+        }
+        let request = self
+            .client
+            .send_message()
+            .queue_url(&place.url)
+            .message_body(&delivery.body)
+            .delay_seconds(whole_seconds(lease.min(MAX_DELAY)));
+        request.send().await.map_err(|error| self.told(queue, error))?;
+        self.delete(queue, &place.url, vec![&delivery.receipt.0]).await.map(drop)
+    }
+
     /// First it is among the dead letters, then it is no longer in its queue: a crash in between leaves it in
     /// both.
     pub(super) async fn move_to_dead(
@@ -90,7 +117,8 @@ impl Sqs {
         self.delete(queue, &place.url, vec![&delivery.receipt.0]).await.map(drop)
     }
 
-    /// What a request about a queue answers if it was not done. A queue that is gone is made anew next time.
+    /// What a request about a queue answers if it was not done. A queue that is gone is made anew next time, and so
+    /// is what its topics need of it.
     pub(super) fn told<E>(
         &self,
         queue: &'static Queue,
@@ -103,6 +131,10 @@ impl Sqs {
         let missing = ["QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue"];
         if trouble.code().is_some_and(|code| missing.contains(&code)) {
             self.places.forget(queue.name);
+            // The policy went with the queue.
+            for topic in topics::ALL.iter().filter(|topic| topic.queues.contains(&queue)) {
+                self.topics.forget(topic.name);
+            }
         }
         trouble.of_queue()
     }

@@ -81,7 +81,8 @@ pub trait QueueEngine: Send + Sync {
 #[async_trait]
 pub trait Outbox: Send + Sync {
     /// Hands up to about `limit` of them on and forgets each once the queues have it, so that a crash in between
-    /// repeats and never loses. Tells how many.
+    /// repeats and never loses. Tells how many. An error only if nothing could be done: what is in trouble does not
+    /// hold up the rest.
     async fn relay(&self, to: &dyn QueueEngine, limit: usize) -> Result<usize, QueueError>;
 }
 

@@ -37,7 +37,7 @@ pub enum Quirk {
     /// anew only that it might not work.
     ReceiptsAreNotTold,
     /// SQS shows some of the dead letters, in any order, and cannot go on after one of them. One that was buried
-    /// or replayed is a new message with an id of its own.
+    /// is a new message with an id of its own.
     DeadLettersAreSampled,
     /// SQS does not tell how old a queue's oldest message is: CloudWatch does, minutes later.
     AgeIsNotTold,

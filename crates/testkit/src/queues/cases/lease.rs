@@ -19,6 +19,9 @@ pub(super) const CASES: &[Case] = &cases![
     many_are_postponed_at_once,
     a_late_receipt_cannot_keep_the_message,
     the_longest_lease,
+    what_is_deferred_comes_after_its_pause,
+    what_is_deferred_for_ever_is_never_given_up,
+    a_late_receipt_cannot_defer,
 ];
 
 async fn a_lease_keeps_a_delivery_from_others(ground: Ground) {
@@ -101,4 +104,47 @@ async fn the_longest_lease(ground: Ground) {
     let delivery = ground.take_one_for(&PROBE, MAX_LEASE).await;
     ground.assert_nothing(&PROBE).await;
     assert_eq!(ground.acknowledge(&PROBE, &delivery).await, 1);
+}
+
+async fn what_is_deferred_comes_after_its_pause(ground: Ground) {
+    ground.send(&PROBE, "Zoë 🦀").await;
+    let first = ground.take_one(&PROBE).await;
+    ground.engine.defer(&PROBE, &first, 2 * SHORT, "the workspace waits").await.unwrap();
+    ground.assert_nothing(&PROBE).await;
+    ground.pass(2 * SHORT).await;
+    let second = ground.take_one(&PROBE).await;
+    assert_eq!((second.body.as_str(), second.receives), ("Zoë 🦀", 1));
+    assert_eq!(ground.acknowledge(&PROBE, &second).await, 1);
+    ground.assert_nothing(&PROBE).await;
+}
+
+/// Nobody tried, so nothing counts.
+async fn what_is_deferred_for_ever_is_never_given_up(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    for _ in 0..PROBE.max_receives + 3 {
+        let delivery = ground.take_one(&PROBE).await;
+        assert_eq!((delivery.body.as_str(), delivery.receives), ("a", 1));
+        ground.engine.defer(&PROBE, &delivery, Duration::ZERO, "not yet").await.unwrap();
+    }
+    assert_eq!(ground.dead_letters(&PROBE).await, []);
+    // What is tried from then on counts from one.
+    ground.wear_out(&PROBE).await;
+    assert_eq!(ground.dead_letters(&PROBE).await.len(), 1);
+}
+
+async fn a_late_receipt_cannot_defer(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    ground.postpone(&PROBE, &first, Duration::ZERO).await;
+    let second = ground.take_one(&PROBE).await;
+    if !ground.has(Quirk::ReceiptsAreNotTold) {
+        ground.engine.defer(&PROBE, &first, Duration::ZERO, "too late").await.unwrap();
+        ground.assert_nothing(&PROBE).await;
+    }
+    assert_eq!(ground.acknowledge(&PROBE, &second).await, 1);
+    // What is done stays done, whoever held it before.
+    for late in [&first, &second] {
+        ground.engine.defer(&PROBE, late, Duration::ZERO, "too late").await.unwrap();
+    }
+    ground.assert_nothing(&PROBE).await;
 }

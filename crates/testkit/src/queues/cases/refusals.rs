@@ -80,5 +80,7 @@ async fn a_lease_lasts_12_hours_at_most(ground: Ground) {
     assert_eq!(delivery.receives, 1);
     let back = [postponement(&delivery, Duration::ZERO), postponement(&delivery, lease)];
     assert_refused!(ground.engine.postpone(&PROBE, &back).await, BadMessage::Lease);
+    let deferred = ground.engine.defer(&PROBE, &delivery, lease, "not yet").await;
+    assert_refused!(deferred, BadMessage::Lease);
     ground.assert_nothing(&PROBE).await;
 }
