@@ -1,32 +1,29 @@
 //! The outbox: messages that a transaction promised, as items of the main table until they are in their queues.
 //!
-//! A message lies under `OUTBOX#<shard>` and its id, which sorts by time. The relay sends what it finds and then
-//! deletes it, so a crash in between repeats it, and so do two nodes that relay at the same time.
+//! A message lies under `OUTBOX#<destination>#<shard>` and its id, which sorts by time, so that what waits for one
+//! queue does not stand before what is for another. A round of the relay first looks where something waits, in all
+//! workspaces, and then gives each of these partitions its share. How one of them is handed on is in `partition`.
 
-use std::collections::HashMap;
+mod partition;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use aws_sdk_dynamodb::types::{DeleteRequest, WriteRequest};
+use futures_util::{StreamExt, stream};
 use jiff::Timestamp;
 use tidings_kernel::{
-    Destination, Item, Key, MAX_DELAY, MAX_MESSAGES, Outbox, Outgoing, Put, Query, QueueEngine,
-    QueueError, StoreError, Write, message_id, queues, tables::MAIN, topics,
+    Destination, Item, MAX_DELAY, Outbox, Outgoing, Put, QueueEngine, QueueError, StoreError,
+    Workspace, Write, message_id, queues, tables::MAIN, topics,
 };
-use tracing::error;
 
 use super::DynamoDb;
-use super::retry::{PATIENCE, pause};
 use super::store::Store;
-use super::value::key_attributes;
 use super::workspaces::{Round, Workspaces, in_any_order};
-use crate::trouble::Trouble;
+use partition::{Failed, Partition, Turn};
 
-/// Spreads what is written over DynamoDB's partitions, and what is relayed over the nodes.
-const SHARDS: usize = 4;
-/// How many deletes one request can hold.
-const DELETES: usize = 25;
+/// How many workspaces are looked at, and how many partitions handed on, at the same time.
+const AT_ONCE: usize = 8;
 
 /// Moves the messages of all workspaces to their queues.
 pub struct DynamoOutbox {
@@ -38,30 +35,42 @@ impl DynamoOutbox {
     pub fn new(engine: Arc<DynamoDb>, workspaces: Arc<dyn Workspaces>) -> Self {
         Self { engine, workspaces }
     }
+
+    async fn waiting(
+        &self,
+        workspace: Workspace,
+    ) -> Result<Vec<(Arc<Store>, Partition)>, StoreError> {
+        let store = self.engine.open_store(&workspace).await?;
+        let waiting = store.waiting().await?;
+        Ok(waiting.into_iter().map(|partition| (Arc::clone(&store), partition)).collect())
+    }
 }
 
 #[async_trait]
 impl Outbox for DynamoOutbox {
     async fn relay(&self, to: &dyn QueueEngine, limit: usize) -> Result<usize, QueueError> {
         let mut round = Round::new();
-        for workspace in in_any_order(&*self.workspaces).await.map_err(of_store)? {
-            if round.count >= limit {
-                break;
+        let workspaces = in_any_order(&*self.workspaces).await.map_err(of_store)?;
+        let looks = workspaces.into_iter().map(|workspace| self.waiting(workspace));
+        let looks: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
+        let mut waiting = Vec::new();
+        for look in looks {
+            match look {
+                Ok(found) => waiting.extend(found),
+                Err(error) => round.fail(of_store(error)),
             }
-            let relayed = match self.engine.open_store(&workspace).await {
-                Ok(store) => store.relay(to, limit - round.count).await,
-                Err(error) => Err(of_store(error)),
-            };
-            round.take(relayed);
         }
+        // Every node goes through them in another order, so that they seldom meet.
+        fastrand::shuffle(&mut waiting);
+        let share = limit.div_ceil(waiting.len().max(1));
+        let failed = Failed::default();
+        let turns = waiting.into_iter().map(|(store, partition)| {
+            Turn { store, partition, to, failed: &failed, round: Round::new() }.take(share)
+        });
+        let turns: Vec<_> = stream::iter(turns).buffer_unordered(AT_ONCE).collect().await;
+        turns.into_iter().for_each(|turn| round.join(turn));
         round.end()
     }
-}
-
-/// A message that was found, and where.
-struct Found {
-    key: Key,
-    message: Outgoing,
 }
 
 impl Store {
@@ -72,7 +81,7 @@ impl Store {
             Destination::Topic(_) => "topic",
         };
         let mut item = Item::new()
-            .with("PK", partition(fastrand::usize(..SHARDS)))
+            .with("PK", Partition::any_of(message.to).key())
             .with("SK", id)
             .with("kind", kind)
             .with("to", message.to.name())
@@ -83,96 +92,6 @@ impl Store {
         }
         Write::Put(Put::new(&MAIN, item))
     }
-
-    async fn relay(&self, to: &dyn QueueEngine, limit: usize) -> Result<usize, QueueError> {
-        let first = fastrand::usize(..SHARDS);
-        let mut round = Round::new();
-        for shard in (first..first + SHARDS).map(|shard| shard % SHARDS) {
-            if round.count < limit {
-                let left = limit - round.count;
-                self.relay_shard(shard, to, left, &mut round).await?;
-            }
-        }
-        round.end()
-    }
-
-    /// What cannot be sent stays, and does not keep what is behind it from its own queue.
-    async fn relay_shard(
-        &self,
-        shard: usize,
-        to: &dyn QueueEngine,
-        limit: usize,
-        round: &mut Round<QueueError>,
-    ) -> Result<(), QueueError> {
-        let query = Query::new(&MAIN, partition(shard)).limit(limit.clamp(1, MAX_MESSAGES));
-        let enough = round.count + limit;
-        let mut cursor = None;
-        loop {
-            let page = self.query_page(&query.clone().after(cursor)).await.map_err(of_store)?;
-            let found = page.items.iter().filter_map(|item| self.read_message(item));
-            for group in by_destination(found.collect()) {
-                round.take(self.hand_over(to, group).await);
-            }
-            cursor = page.cursor;
-            if cursor.is_none() || round.count >= enough {
-                return Ok(());
-            }
-        }
-    }
-
-    async fn hand_over(
-        &self,
-        to: &dyn QueueEngine,
-        found: Vec<Found>,
-    ) -> Result<usize, QueueError> {
-        let (keys, messages): (Vec<Key>, Vec<Outgoing>) =
-            found.into_iter().map(|found| (found.key, found.message)).unzip();
-        to.send(messages).await?;
-        for keys in keys.chunks(DELETES) {
-            self.delete_batch(keys).await.map_err(of_store)?;
-        }
-        Ok(keys.len())
-    }
-
-    /// Up to 25 items of the main table. What the server leaves for later is asked for again.
-    async fn delete_batch(&self, keys: &[Key]) -> Result<(), StoreError> {
-        let name = self.name(&MAIN);
-        let deletes = keys.iter().map(|key| {
-            let delete = DeleteRequest::builder().set_key(Some(key_attributes(&MAIN, key)));
-            let delete = delete.build().expect("the key is set");
-            WriteRequest::builder().delete_request(delete).build()
-        });
-        let mut left = HashMap::from([(name, deletes.collect::<Vec<_>>())]);
-        for tries in 1..=PATIENCE {
-            let request = self.client.batch_write_item().set_request_items(Some(left));
-            let answer = request.send().await.map_err(|error| Trouble::new(error).of_read())?;
-            left = answer.unprocessed_items.unwrap_or_default();
-            if left.values().all(Vec::is_empty) {
-                return Ok(());
-            }
-            pause(tries).await;
-        }
-        Err(StoreError::Unavailable("a batch was never processed".into()))
-    }
-
-    /// A newer node may know a queue that this one does not: its messages are left to it.
-    fn read_message(&self, item: &Item) -> Option<Found> {
-        let message = message_of(item, self.clock.now());
-        let key = MAIN.key_of(item).ok()?;
-        if message.is_none() {
-            error!(
-                workspace = %self.workspace,
-                message.id = key.sort,
-                "A message in the outbox of {} has no destination that is known here",
-                self.workspace
-            );
-        }
-        Some(Found { key, message: message? })
-    }
-}
-
-fn partition(shard: usize) -> String {
-    format!("OUTBOX#{shard}")
 }
 
 fn message_of(item: &Item, now: Timestamp) -> Option<Outgoing> {
@@ -188,17 +107,6 @@ fn message_of(item: &Item, now: Timestamp) -> Option<Outgoing> {
         Duration::from_millis(u64::try_from(left).unwrap_or(0)).min(MAX_DELAY)
     });
     Some(Outgoing { to, body: item.text("body")?.to_owned(), delay })
-}
-
-fn by_destination(found: Vec<Found>) -> Vec<Vec<Found>> {
-    let mut groups: Vec<Vec<Found>> = Vec::new();
-    for found in found {
-        match groups.iter_mut().find(|group| group[0].message.to == found.message.to) {
-            Some(group) => group.push(found),
-            None => groups.push(vec![found]),
-        }
-    }
-    groups
 }
 
 fn of_store(error: StoreError) -> QueueError {
