@@ -18,7 +18,8 @@ use server::{Server, connect};
 use tidings_aws::DynamoDb;
 use tidings_kernel::{
     ChangeKind, Condition, Delete, Expect, Invalid, Item, ItemEngine, ItemStore, Key,
-    MAX_BATCH_GET, Put, Query, Returns, Scan, StoreError, Txn, Update, Workspace, tables,
+    MAX_BATCH_GET, Put, Query, Returns, Scan, StoreError, Timer, Txn, Update, Workspace,
+    queues::PROBE, tables,
 };
 use tidings_testkit::FakeClock;
 
@@ -353,4 +354,20 @@ async fn a_server_that_is_away_is_unavailable_and_nothing_is_uncertain() {
     assert!(matches!(node.ping().await, Err(StoreError::Unavailable(_))));
     let put = store.put(main_item("a")).await;
     assert!(matches!(put, Err(StoreError::Unavailable(_))), "{put:?}");
+}
+
+#[tokio::test]
+async fn a_transaction_that_was_not_begun_is_not_uncertain() {
+    let server = Server::start();
+    // The note of the timer's hour.
+    let line = Proxy::start(server.endpoint(), |operation, _| match operation {
+        "PutItem" => Fate::LoseAnswer,
+        _ => Fate::Pass,
+    });
+    let store = open(&connect(line.endpoint(), clock())).await;
+    let due = Timestamp::from_second(NOW).unwrap() + 1.hour();
+    let timer = Timer { key: "t".to_owned(), due, queue: &PROBE, body: "x".to_owned() };
+    let armed = store.transact(Txn::new().arm(timer)).await;
+    assert!(matches!(armed, Err(StoreError::Unavailable(_))), "{armed:?}");
+    assert_eq!(line.seen("TransactWriteItems"), 0);
 }

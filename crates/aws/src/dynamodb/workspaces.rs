@@ -52,6 +52,12 @@ impl<E: Error> Round<E> {
         self.trouble.get_or_insert(error);
     }
 
+    /// What was done in a part of it.
+    pub(super) fn join(&mut self, part: Self) {
+        self.count += part.count;
+        part.trouble.into_iter().for_each(|error| self.fail(error));
+    }
+
     /// How many in all. Trouble is an error only if nothing was done: who is told of one waits before the next
     /// round, and would keep waiting what can be done.
     pub(super) fn end(self) -> Result<usize, E> {
@@ -72,8 +78,13 @@ impl<E: Error> Round<E> {
 
 /// An error and all its sources in one line.
 fn chain(error: &dyn Error) -> String {
-    let sources = std::iter::successors(error.source(), |error| error.source());
-    sources.fold(error.to_string(), |told, source| format!("{told}: {source}"))
+    let mut told = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        told = format!("{told}: {error}");
+        source = error.source();
+    }
+    told
 }
 
 #[cfg(test)]

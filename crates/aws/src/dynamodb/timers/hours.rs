@@ -2,19 +2,24 @@
 //!
 //! A node notes an hour before it puts the first timer into it, and remembers that it did. A note is taken away
 //! when its hour has been over for another one and is empty, so that no node can still be writing to it, unless
-//! its clock is more than an hour behind.
+//! their clocks are more than an hour apart. Then a node may trust in a note that another has taken away. So once
+//! an hour, and when it first fires, every node also looks at the hours of the last two days that have no note.
 
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use tidings_kernel::{Delete, Key, Put, Query, SortRange, StoreError, Write, tables::MAIN};
 
+use super::AT_ONCE;
 use crate::dynamodb::store::Store;
 
 const PARTITION: &str = "TIMERS";
 const SECONDS: i64 = 60 * 60;
+/// How many hours are looked at without a note. Who fires nothing for longer than that needs the notes.
+const LOOK_BACK: i64 = 48;
 /// Dues are spread over a year or so; what is forgotten is noted again.
 const REMEMBERED: usize = 20_000;
 /// Threads that read the clock one after the other may tell of it in another order.
@@ -30,7 +35,7 @@ impl Hour {
     }
 
     /// Whether it ended more than an hour before.
-    fn is_long_over(self, now: Timestamp) -> bool {
+    pub(super) fn is_long_over(self, now: Timestamp) -> bool {
         Self::of(now).0 - self.0 > 1
     }
 }
@@ -50,6 +55,8 @@ pub(in crate::dynamodb) struct NotedHours(Mutex<Noted>);
 struct Noted {
     hours: HashSet<Hour>,
     latest: Timestamp,
+    /// In which hour this process last looked at those without a note.
+    looked_back: Option<Hour>,
 }
 
 impl NotedHours {
@@ -71,6 +78,16 @@ impl NotedHours {
 
     fn remember(&self, hour: Hour) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).hours.insert(hour);
+    }
+
+    /// Once in every hour, also in one that a clock tells for the second time.
+    fn is_look_back_due(&self, present: Hour) -> bool {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.looked_back != Some(present)
+    }
+
+    fn looked_back(&self, present: Hour) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).looked_back = Some(present);
     }
 
     fn forget(&self, hour: Hour) {
@@ -98,17 +115,34 @@ impl Store {
             hours.extend(page.items.iter().filter_map(|item| item.integer("hour")).map(Hour));
             cursor = page.cursor;
             if cursor.is_none() {
-                hours.push(present);
-                return Ok(hours);
+                break;
             }
         }
+        if self.hours.is_look_back_due(present) {
+            hours.extend(self.look_back(present, &hours).await?);
+            hours.sort_unstable();
+            self.hours.looked_back(present);
+        }
+        hours.push(present);
+        Ok(hours)
     }
 
-    /// Takes away the note of an hour that was found empty, if it has been over for long enough.
-    pub(super) async fn close_hour(&self, hour: Hour, now: Timestamp) -> Result<(), StoreError> {
-        if !hour.is_long_over(now) {
-            return Ok(());
-        }
+    /// The hours of the last two days that have timers and no note. They get one again.
+    async fn look_back(&self, present: Hour, noted: &[Hour]) -> Result<Vec<Hour>, StoreError> {
+        let past = (present.0 - LOOK_BACK..present.0).map(Hour);
+        let looks = past.filter(|hour| !noted.contains(hour)).map(|hour| async move {
+            if self.is_empty(hour).await? {
+                return Ok(None);
+            }
+            self.note_hour(hour).await?;
+            Ok::<_, StoreError>(Some(hour))
+        });
+        let looks = stream::iter(looks).buffer_unordered(AT_ONCE);
+        looks.try_filter_map(|found| async move { Ok(found) }).try_collect().await
+    }
+
+    /// Takes away the note of an hour that is long over and was found empty.
+    pub(super) async fn close_hour(&self, hour: Hour) -> Result<(), StoreError> {
         self.hours.forget(hour);
         self.write(Write::Delete(Delete::new(&MAIN, note_key(hour)))).await.map(drop)
     }
