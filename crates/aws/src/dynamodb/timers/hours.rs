@@ -3,7 +3,7 @@
 //! A node notes an hour before it puts the first timer into it, and remembers that it did. A note is taken away
 //! when its hour has been over for another one and is empty, so that no node can still be writing to it, unless
 //! their clocks are more than an hour apart. Then a node may trust in a note that another has taken away. So once
-//! an hour, and when it first fires, every node also looks at the hours of the last two days that have no note.
+//! an hour every node also looks at past hours that have no note: two days of them when it first fires.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -20,6 +20,8 @@ const PARTITION: &str = "TIMERS";
 const SECONDS: i64 = 60 * 60;
 /// How many hours are looked at without a note. Who fires nothing for longer than that needs the notes.
 const LOOK_BACK: i64 = 48;
+/// How many hours before the last look are looked at again, for nodes whose clocks are behind.
+const LOOK_AGAIN: i64 = 6;
 /// Dues are spread over a year or so; what is forgotten is noted again.
 const REMEMBERED: usize = 20_000;
 /// Threads that read the clock one after the other may tell of it in another order.
@@ -80,10 +82,16 @@ impl NotedHours {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).hours.insert(hour);
     }
 
-    /// Once in every hour, also in one that a clock tells for the second time.
-    fn is_look_back_due(&self, present: Hour) -> bool {
+    /// The hours to look at without a note, once in every hour: those since the last look and some before, at most
+    /// two days. If the clock has gone back, it is as if there had been none.
+    fn look_back(&self, present: Hour) -> std::ops::Range<i64> {
         let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.looked_back != Some(present)
+        let earliest = present.0 - LOOK_BACK;
+        match noted.looked_back {
+            Some(last) if last == present => present.0..present.0,
+            Some(last) if last < present => earliest.max(last.0 - LOOK_AGAIN)..present.0,
+            _ => earliest..present.0,
+        }
     }
 
     fn looked_back(&self, present: Hour) {
@@ -118,18 +126,16 @@ impl Store {
                 break;
             }
         }
-        if self.hours.is_look_back_due(present) {
-            hours.extend(self.look_back(present, &hours).await?);
-            hours.sort_unstable();
-            self.hours.looked_back(present);
-        }
+        hours.extend(self.look_back(present, &hours).await?);
+        hours.sort_unstable();
+        self.hours.looked_back(present);
         hours.push(present);
         Ok(hours)
     }
 
-    /// The hours of the last two days that have timers and no note. They get one again.
+    /// The hours that have timers and no note. They get one again.
     async fn look_back(&self, present: Hour, noted: &[Hour]) -> Result<Vec<Hour>, StoreError> {
-        let past = (present.0 - LOOK_BACK..present.0).map(Hour);
+        let past = self.hours.look_back(present).map(Hour);
         let looks = past.filter(|hour| !noted.contains(hour)).map(|hour| async move {
             if self.is_empty(hour).await? {
                 return Ok(None);
@@ -185,5 +191,20 @@ mod tests {
         assert_eq!(unknown("06:20:00"), 1);
         noted.remember(hour);
         assert_eq!(unknown("06:20:01"), 0);
+    }
+    #[test]
+    fn hours_without_a_note_are_looked_at_once_an_hour() {
+        let noted = NotedHours::default();
+        let look = |now: &str| {
+            let present = Hour::of(at(now));
+            let hours = noted.look_back(present);
+            noted.looked_back(present);
+            hours.count()
+        };
+        assert_eq!(look("06:00:00"), 48);
+        assert_eq!(look("06:59:59"), 0);
+        assert_eq!(look("07:00:00"), 7);
+        assert_eq!(look("09:00:00"), 8);
+        assert_eq!(look("06:00:00"), 48);
     }
 }
