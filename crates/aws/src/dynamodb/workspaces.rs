@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use async_trait::async_trait;
-use tidings_kernel::{StoreError, Workspace};
+use tidings_kernel::{StoreError, Workspace, causes};
 use tracing::warn;
 
 /// Tells which workspaces there are, each time anew.
@@ -65,7 +65,7 @@ impl<E: Error> Round<E> {
             Some(error) if self.count == 0 => Err(error),
             Some(error) => {
                 warn!(
-                    error = %chain(&error),
+                    error = %causes(&error),
                     done = self.count,
                     "{} were handed on, and others could not be; they are tried again", self.count
                 );
@@ -76,22 +76,12 @@ impl<E: Error> Round<E> {
     }
 }
 
-/// An error and all its sources in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut told = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        told = format!("{told}: {error}");
-        source = error.source();
-    }
-    told
-}
-
 #[cfg(test)]
 mod tests {
     use tidings_kernel::QueueError;
 
-    use super::{Round, chain};
+    use super::Round;
+    use tidings_kernel::causes;
 
     fn trouble(text: &str) -> QueueError {
         QueueError::Unavailable(text.into())
@@ -102,7 +92,7 @@ mod tests {
         let round = |outcomes: Vec<Result<usize, QueueError>>| {
             let mut round = Round::new();
             outcomes.into_iter().for_each(|outcome| round.take(outcome));
-            round.end().map_err(|error| chain(&error))
+            round.end().map_err(|error| causes(&error))
         };
         assert_eq!(round(vec![]), Ok(0));
         assert_eq!(round(vec![Ok(2), Err(trouble("a")), Ok(3)]), Ok(5));
