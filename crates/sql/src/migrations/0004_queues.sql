@@ -7,6 +7,7 @@ CREATE TABLE queue_messages (
     visible_at BIGINT NOT NULL,
     receives BIGINT NOT NULL DEFAULT 0 CHECK (receives >= 0),
     deferrals BIGINT NOT NULL DEFAULT 0 CHECK (deferrals BETWEEN 0 AND receives),
+    last_deferred BIGINT NOT NULL DEFAULT 0 CHECK (last_deferred BETWEEN 0 AND receives),
     enqueued_at BIGINT NOT NULL,
     last_error TEXT,
     body TEXT NOT NULL CHECK (body <> ''),

@@ -228,11 +228,11 @@ pub(super) fn delete(tx: &mut Tx<'_>, queue: &Queue, held: &Held) -> Result<usiz
     }
 }
 
-/// Takes back that a delivery counts. Its receipt stays good.
+/// Takes back that a delivery counts, once. Its receipt stays good.
 pub(super) fn excuse(tx: &mut Tx<'_>, queue: &Queue, held: &Held) -> Result<(), DatabaseError> {
     for (id, receives) in held.pairs() {
-        let sql = "UPDATE queue_messages SET deferrals = deferrals + 1
-                   WHERE queue = $1 AND id = $2 AND receives = $3";
+        let sql = "UPDATE queue_messages SET deferrals = deferrals + 1, last_deferred = receives
+                   WHERE queue = $1 AND id = $2 AND receives = $3 AND last_deferred < receives";
         tx.execute(sql, &[Param::Text(queue.name), Param::Text(id), Param::Int(receives)])?;
     }
     Ok(())

@@ -21,6 +21,7 @@ pub(super) const CASES: &[Case] = &cases![
     the_longest_lease,
     what_is_deferred_comes_after_its_pause,
     what_is_deferred_for_ever_is_never_given_up,
+    deferring_twice_is_deferring_once,
     a_late_receipt_cannot_defer,
 ];
 
@@ -130,6 +131,17 @@ async fn what_is_deferred_for_ever_is_never_given_up(ground: Ground) {
     // What is tried from then on counts from one.
     ground.wear_out(&PROBE).await;
     assert_eq!(ground.dead_letters(&PROBE).await.len(), 1);
+}
+
+/// Whoever got no answer asks again.
+async fn deferring_twice_is_deferring_once(ground: Ground) {
+    ground.send(&PROBE, "a").await;
+    let first = ground.take_one(&PROBE).await;
+    ground.engine.defer(&PROBE, &first, Duration::ZERO, "not yet").await.unwrap();
+    ground.engine.defer(&PROBE, &first, Duration::ZERO, "not yet").await.unwrap();
+    let second = ground.take_one(&PROBE).await;
+    assert_eq!(second.receives, 1);
+    ground.assert_nothing(&PROBE).await;
 }
 
 async fn a_late_receipt_cannot_defer(ground: Ground) {
