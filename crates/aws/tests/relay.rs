@@ -12,7 +12,6 @@ mod server;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{Timestamp, ToSpan};
@@ -20,11 +19,10 @@ use server::{Server, connect};
 use tidings_aws::{DynamoDb, DynamoOutbox, DynamoTimers, Workspaces};
 use tidings_kernel::queues::{EMAIL_EVENTS, PROBE};
 use tidings_kernel::{
-    DeadLetter, Delivery, Depth, Item, ItemEngine, ItemStore, Outbox, Outgoing, Postponement, Put,
-    Query, Queue, QueueEngine, QueueError, Receipt, Receive, Timer, TimerEngine, Txn, Which,
-    Workspace, tables::MAIN,
+    Item, ItemEngine, ItemStore, Outbox, Outgoing, Put, Query, Queue, QueueError, Timer,
+    TimerEngine, Txn, Workspace, tables::MAIN,
 };
-use tidings_testkit::FakeClock;
+use tidings_testkit::{FakeClock, SendOnly, Target};
 use tokio::task::JoinSet;
 
 /// Takes messages, and says so or not.
@@ -47,8 +45,8 @@ impl Sink {
 }
 
 #[async_trait]
-impl QueueEngine for Sink {
-    async fn send(&self, messages: Vec<Outgoing>) -> Result<(), QueueError> {
+impl Target for Sink {
+    async fn take(&self, messages: Vec<Outgoing>) -> Result<(), QueueError> {
         let lossy = *self.lossy.lock().unwrap();
         let lost = messages.iter().any(|message| lossy.is_some_and(|q| message.to.queues() == [q]));
         let (refused, taken): (Vec<_>, Vec<_>) =
@@ -58,53 +56,6 @@ impl QueueEngine for Sink {
             return Err(QueueError::Failed("it is refused".into()));
         }
         if lost { Err(QueueError::Unavailable("the answer is lost".into())) } else { Ok(()) }
-    }
-
-    async fn receive(&self, _: &'static Queue, _: Receive) -> Result<Vec<Delivery>, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn acknowledge(&self, _: &'static Queue, _: &[Receipt]) -> Result<usize, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn postpone(&self, _: &'static Queue, _: &[Postponement]) -> Result<usize, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn defer(
-        &self,
-        _: &'static Queue,
-        _: &Delivery,
-        _: Duration,
-        _: &str,
-    ) -> Result<(), QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn bury(&self, _: &'static Queue, _: &Delivery, _: &str) -> Result<(), QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn depth(&self, _: &'static Queue) -> Result<Depth, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn dead_letters(
-        &self,
-        _: &'static Queue,
-        _: Option<&str>,
-        _: usize,
-    ) -> Result<Vec<DeadLetter>, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn replay(&self, _: &'static Queue, _: Which) -> Result<u64, QueueError> {
-        unreachable!("the relay only sends")
-    }
-
-    async fn purge(&self, _: &'static Queue, _: Which) -> Result<u64, QueueError> {
-        unreachable!("the relay only sends")
     }
 }
 
@@ -163,7 +114,7 @@ fn numbers(count: usize) -> Vec<String> {
 async fn a_crash_between_send_and_delete_repeats_and_loses_nothing() {
     let world = World::new().await;
     world.enqueue(&PROBE, numbers(3)).await;
-    let sink = Sink::default();
+    let sink = SendOnly::<Sink>::default();
     *sink.lossy.lock().unwrap() = Some(&PROBE);
     assert!(world.outbox().relay(&sink, 100).await.is_err());
     let unanswered = sink.bodies();
@@ -182,7 +133,7 @@ async fn a_queue_that_fails_does_not_hold_up_another() {
     let world = World::new().await;
     world.enqueue(&EMAIL_EVENTS, numbers(90)).await;
     world.enqueue(&PROBE, ["a".to_owned()]).await;
-    let sink = Sink::default();
+    let sink = SendOnly::<Sink>::default();
     *sink.lossy.lock().unwrap() = Some(&EMAIL_EVENTS);
     // Fewer than those that stand before it.
     assert_eq!(world.outbox().relay(&sink, 5).await.unwrap(), 1);
@@ -190,7 +141,7 @@ async fn a_queue_that_fails_does_not_hold_up_another() {
     assert!(taken.iter().any(|message| message.body == "a"));
     assert!(taken.len() < 10, "{} were tried in vain", taken.len());
 
-    let sink = Sink::default();
+    let sink = SendOnly::<Sink>::default();
     assert_eq!(world.outbox().relay(&sink, 1_000).await.unwrap(), 90);
     assert_eq!(sink.bodies(), numbers(90));
 }
@@ -201,7 +152,7 @@ async fn nodes_that_relay_at_once_lose_nothing() {
     for chunk in numbers(300).chunks(100) {
         world.enqueue(&PROBE, chunk.to_vec()).await;
     }
-    let sink = Arc::new(Sink::default());
+    let sink = Arc::new(SendOnly::<Sink>::default());
     let mut nodes = JoinSet::new();
     for _ in 0..4 {
         let (outbox, sink) = (world.outbox(), Arc::clone(&sink));
@@ -220,7 +171,7 @@ async fn nodes_that_relay_at_once_lose_nothing() {
 async fn a_relay_goes_a_limit_at_a_time() {
     let world = World::new().await;
     world.enqueue(&PROBE, numbers(90)).await;
-    let (outbox, sink) = (world.outbox(), Sink::default());
+    let (outbox, sink) = (world.outbox(), SendOnly::<Sink>::default());
     let mut calls = 0;
     while outbox.relay(&sink, 10).await.unwrap() > 0 {
         calls += 1;
@@ -233,7 +184,8 @@ async fn a_relay_goes_a_limit_at_a_time() {
 async fn a_refused_message_does_not_repeat_its_neighbours() {
     let world = World::new().await;
     world.enqueue(&PROBE, numbers(60)).await;
-    let (outbox, sink) = (world.outbox(), Sink { refused: Some("030"), ..Sink::default() });
+    let (outbox, sink) =
+        (world.outbox(), SendOnly(Sink { refused: Some("030"), ..Sink::default() }));
     while outbox.relay(&sink, 100).await.unwrap_or(0) > 0 {}
     let taken = sink.bodies();
     let distinct: HashSet<_> = taken.iter().cloned().collect();
@@ -244,7 +196,7 @@ async fn a_refused_message_does_not_repeat_its_neighbours() {
         assert!(outbox.relay(&sink, 100).await.is_err());
     }
     assert_eq!(sink.bodies().len(), taken.len());
-    assert_eq!(outbox.relay(&Sink::default(), 100).await.unwrap(), 1);
+    assert_eq!(outbox.relay(&SendOnly::<Sink>::default(), 100).await.unwrap(), 1);
 }
 
 #[tokio::test]
@@ -254,7 +206,7 @@ async fn a_backlog_of_one_queue_does_not_delay_another() {
         world.enqueue(&EMAIL_EVENTS, chunk.to_vec()).await;
     }
     world.enqueue(&PROBE, ["a".to_owned()]).await;
-    let sink = Sink::default();
+    let sink = SendOnly::<Sink>::default();
     assert!(world.outbox().relay(&sink, 20).await.unwrap() <= 20);
     assert!(sink.bodies().contains(&"a".to_owned()));
 }
@@ -269,7 +221,7 @@ async fn what_another_node_is_handing_on_is_left_to_it_until_it_must_be_dead() {
         let lease = lease.with("holder", "another").with("until", until.as_millisecond());
         world.store.put(Put::new(&MAIN, lease)).await.unwrap();
     }
-    let (outbox, sink) = (world.outbox(), Sink::default());
+    let (outbox, sink) = (world.outbox(), SendOnly::<Sink>::default());
     assert_eq!(outbox.relay(&sink, 100).await.unwrap(), 0);
     world.clock.advance(31.seconds());
     assert_eq!(outbox.relay(&sink, 100).await.unwrap(), 20);
@@ -294,7 +246,7 @@ async fn after_a_long_sleep_everything_fires_and_no_trace_is_left() {
     world.clock.advance(400.days());
     let fired = world.timers().fire(1_000).await.unwrap();
     assert_eq!((fired.count, fired.next_due), (3, None));
-    let sink = Sink::default();
+    let sink = SendOnly::<Sink>::default();
     assert_eq!(world.outbox().relay(&sink, 100).await.unwrap(), 3);
     assert_eq!(sink.bodies(), ["a", "b", "d"]);
     let left = world.store.scan(tidings_kernel::Scan::new(&MAIN)).await.unwrap();

@@ -11,12 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use engines::Engine;
 use jiff::{Timestamp, ToSpan as _};
-use tidings_kernel::{
-    DeadLetter, Delivery, Depth, Outbox as _, Outgoing, Postponement, Queue, QueueEngine,
-    QueueError, Receipt, Receive, Which, queues,
-};
+use tidings_kernel::{Outbox as _, Outgoing, Queue, QueueEngine, QueueError, Receive, queues};
 use tidings_sql::SqlQueues;
-use tidings_testkit::FakeClock;
+use tidings_testkit::{FakeClock, SendOnly, Target};
 
 /// Queues elsewhere, some of which cannot be reached at times.
 struct Elsewhere {
@@ -28,8 +25,8 @@ struct Elsewhere {
 }
 
 #[async_trait]
-impl QueueEngine for Elsewhere {
-    async fn send(&self, messages: Vec<Outgoing>) -> Result<(), QueueError> {
+impl Target for Elsewhere {
+    async fn take(&self, messages: Vec<Outgoing>) -> Result<(), QueueError> {
         let concerned = messages.iter().any(|one| one.to.queues().contains(&self.unreachable));
         if !concerned || !self.is_down.load(Ordering::Relaxed) {
             return self.queues.send(messages).await;
@@ -39,59 +36,12 @@ impl QueueEngine for Elsewhere {
         }
         Err(QueueError::Unavailable("no route".into()))
     }
-
-    async fn receive(&self, _: &'static Queue, _: Receive) -> Result<Vec<Delivery>, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn acknowledge(&self, _: &'static Queue, _: &[Receipt]) -> Result<usize, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn postpone(&self, _: &'static Queue, _: &[Postponement]) -> Result<usize, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn defer(
-        &self,
-        _: &'static Queue,
-        _: &Delivery,
-        _: Duration,
-        _: &str,
-    ) -> Result<(), QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn bury(&self, _: &'static Queue, _: &Delivery, _: &str) -> Result<(), QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn depth(&self, _: &'static Queue) -> Result<Depth, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn dead_letters(
-        &self,
-        _: &'static Queue,
-        _: Option<&str>,
-        _: usize,
-    ) -> Result<Vec<DeadLetter>, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn replay(&self, _: &'static Queue, _: Which) -> Result<u64, QueueError> {
-        unreachable!("a relay only sends")
-    }
-
-    async fn purge(&self, _: &'static Queue, _: Which) -> Result<u64, QueueError> {
-        unreachable!("a relay only sends")
-    }
 }
 
 struct World {
     clock: Arc<FakeClock>,
     outbox: SqlQueues,
-    elsewhere: Elsewhere,
+    elsewhere: SendOnly<Elsewhere>,
     _engines: [Engine; 2],
 }
 
@@ -107,7 +57,7 @@ async fn world(here: Engine, loses_answers: bool) -> World {
         loses_answers,
     };
     let outbox = queues(&here);
-    World { clock, outbox, elsewhere, _engines: [here, there] }
+    World { clock, outbox, elsewhere: SendOnly(elsewhere), _engines: [here, there] }
 }
 
 async fn a_long_outage_loses_nothing_and_holds_nobody_up(world: World) {

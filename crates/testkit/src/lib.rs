@@ -8,14 +8,30 @@
     reason = "everything here runs inside a test, where a panic is how a failure is told"
 )]
 
+/// Runs stories over a `World` on every engine, each as a test of its own: `async fn story(world: &World)`. `World` has
+/// `memory()` and `postgres()`. A macro, because tests are named by their functions.
+#[macro_export]
+macro_rules! each_engine {
+    ($($story:ident),* $(,)?) => {
+        mod memory { $(#[tokio::test] async fn $story() {
+            super::$story(&super::World::memory().await).await;
+        })* }
+        mod postgres { $(#[tokio::test] async fn $story() {
+            super::$story(&super::World::postgres().await).await;
+        })* }
+    };
+}
+
 mod clock;
 pub mod items;
 pub mod later;
 pub mod model;
 mod postgres;
 pub mod queues;
+mod send_only;
 mod suite;
 
 pub use clock::FakeClock;
 pub use postgres::PostgresDatabase;
+pub use send_only::{SendOnly, Target};
 pub use suite::{BoxFuture, Make};

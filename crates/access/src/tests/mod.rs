@@ -12,19 +12,7 @@ use crate::{
 };
 use engines::World;
 
-/// Runs each story on every engine, as tests of their own.
-macro_rules! each_engine {
-    ($($story:ident),* $(,)?) => {
-        mod memory { $(#[tokio::test] async fn $story() {
-            super::$story(&super::World::memory().await).await;
-        })* }
-        mod postgres { $(#[tokio::test] async fn $story() {
-            super::$story(&super::World::postgres().await).await;
-        })* }
-    };
-}
-
-each_engine!(
+tidings_testkit::each_engine!(
     the_first_key_can_do_everything,
     bootstrap_makes_everything_once,
     two_bootstraps_at_once_make_one,

@@ -24,8 +24,8 @@ Examples:
   tidings queues replay email-events 019dc2f0a1b2-00000001-9a3c77e1
   tidings queues probe --count 1000
 
-A message that fails is tried again, with longer and longer pauses. After 12 tries, or at once if trying
-again cannot help, it becomes a dead letter: look at it, mend the cause, and replay it.")]
+A message that fails is tried again, with longer and longer pauses. After 12 tries, or at once if
+trying again cannot help, it becomes a dead letter: look at it, mend the cause, and replay it.")]
 pub(crate) struct QueuesArgs {
     /// Lay each answer out over several lines
     #[arg(long, global = true, help_heading = "Common options")]

@@ -93,6 +93,19 @@ fn the_examples_of_the_contracts_are_handled() {
 }
 
 #[test]
+fn a_probe_that_comes_twice_leaves_one_mark() {
+    let world = World::new();
+    let probe =
+        r#"{"contract":"probe","version":1,"run":"r","number":1,"sent_at":"2026-05-24T12:00:00Z"}"#;
+    for _ in 0..2 {
+        let ran = world.run_with_input(&["worker", "handle", "probe"], &event(&[("m", probe)]));
+        assert_eq!(ran.stdout, "{\"batchItemFailures\":[]}\n");
+    }
+    let look = "SELECT run, number, deliveries FROM probes";
+    assert_eq!(sql(&world, &[look]), "Row([Text(\"r\"), Int(1), Int(2)])\n");
+}
+
+#[test]
 fn a_bad_record_fails_alone_and_says_why() {
     let world = World::new();
     sql(&world, &ROWS);

@@ -98,19 +98,7 @@ impl World {
     }
 }
 
-/// Runs each story on every engine, as tests of their own.
-macro_rules! each_engine {
-    ($($story:ident),* $(,)?) => {
-        mod memory { $(#[tokio::test] async fn $story() {
-            super::$story(&super::World::memory().await).await;
-        })* }
-        mod postgres { $(#[tokio::test] async fn $story() {
-            super::$story(&super::World::postgres().await).await;
-        })* }
-    };
-}
-
-each_engine!(
+tidings_testkit::each_engine!(
     a_transactional_message_is_decided_by_its_row,
     a_batch_of_a_campaign_is_decided_by_its_rows,
     news_in_any_order_and_twice_leave_the_same_row,

@@ -8,6 +8,8 @@ mod dead;
 mod relay;
 mod rows;
 mod schedules;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod waiting;
 

@@ -18,6 +18,26 @@ use crate::database::{DatabaseError, Dialect, Param, Row, Tx};
 /// Nobody reads a number of this size digit by digit, and counting further would take long.
 const COUNTED: i64 = 100_000;
 
+/// Materialized, so that no plan looks twice, and takes twice.
+pub(super) const TAKE_ON_SQLITE: &str = "WITH taken AS MATERIALIZED (
+         SELECT id AS taken_id FROM queue_messages WHERE queue = $1 AND visible_at <= $2
+         ORDER BY visible_at, id LIMIT $3)
+     UPDATE queue_messages SET visible_at = $4, receives = receives + 1
+     FROM taken WHERE queue = $1 AND id = taken_id
+     RETURNING id, body, receives, enqueued_at, deferrals";
+
+/// What another node is taking is left to it. What we have locked stays where it is, and need not be looked up again
+/// by its id, which would be a third of the work.
+pub(super) const TAKE_ON_POSTGRES: &str =
+    "UPDATE queue_messages SET visible_at = $4, receives = receives + 1
+     WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM queue_messages WHERE queue = $1 AND visible_at <= $2
+         ORDER BY visible_at, id LIMIT $3 FOR UPDATE SKIP LOCKED))
+     RETURNING id, body, receives, enqueued_at, deferrals";
+
+pub(super) const NEXT_VISIBLE: &str = "SELECT visible_at FROM queue_messages WHERE queue = $1
+     ORDER BY visible_at, id LIMIT 1";
+
 static COUNTER: AtomicU32 = AtomicU32::new(0);
 
 /// An id for a message that is sent now.
@@ -118,24 +138,8 @@ pub(super) fn take_any(
     now: i64,
 ) -> Result<Vec<Delivery>, DatabaseError> {
     let sql = match tx.dialect() {
-        // Materialized, so that no plan looks twice, and takes twice.
-        Dialect::Sqlite => {
-            "WITH taken AS MATERIALIZED (
-                 SELECT id AS taken_id FROM queue_messages WHERE queue = $1 AND visible_at <= $2
-                 ORDER BY visible_at, id LIMIT $3)
-             UPDATE queue_messages SET visible_at = $4, receives = receives + 1
-             FROM taken WHERE queue = $1 AND id = taken_id
-             RETURNING id, body, receives, enqueued_at, deferrals"
-        }
-        // What another node is taking is left to it. What we have locked stays where it is, and need not be looked
-        // up again by its id, which would be a third of the work.
-        Dialect::Postgres => {
-            "UPDATE queue_messages SET visible_at = $4, receives = receives + 1
-             WHERE ctid = ANY (ARRAY(
-                 SELECT ctid FROM queue_messages WHERE queue = $1 AND visible_at <= $2
-                 ORDER BY visible_at, id LIMIT $3 FOR UPDATE SKIP LOCKED))
-             RETURNING id, body, receives, enqueued_at, deferrals"
-        }
+        Dialect::Sqlite => TAKE_ON_SQLITE,
+        Dialect::Postgres => TAKE_ON_POSTGRES,
     };
     let params = [
         Param::Text(queue.name),
@@ -173,9 +177,7 @@ pub(super) fn time_of(millisecond: i64) -> Timestamp {
 
 /// When the next message becomes visible, if there is one.
 pub(super) fn next_visible(tx: &mut Tx<'_>, queue: &Queue) -> Result<Option<i64>, DatabaseError> {
-    let sql = "SELECT visible_at FROM queue_messages WHERE queue = $1
-               ORDER BY visible_at, id LIMIT 1";
-    tx.query(sql, &[Param::Text(queue.name)])?.first().map(|row| row.int(0)).transpose()
+    tx.query(NEXT_VISIBLE, &[Param::Text(queue.name)])?.first().map(|row| row.int(0)).transpose()
 }
 
 /// Deliveries that somebody says he holds: their ids, and the number of the receive of each.
