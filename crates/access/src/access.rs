@@ -1,35 +1,48 @@
 //! What the operations work with.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use tidings_kernel::Clock;
-use tidings_sql::Database;
+use tidings_kernel::{Clock, ItemEngine, ItemStore, Workspace};
+use tidings_sql::{Database, DatabaseError, Param, Tx};
 
-use crate::audit::Actor;
+use crate::audit::{self, Actor};
 use crate::last_use::LastUse;
 use crate::rows::{WorkspaceId, in_millis};
+use crate::trouble::StorageError;
+use crate::workspaces::Registration;
 
-/// The database and the clock: enough to ask who is calling, and for what concerns workspaces as such.
+/// The stores and the clock: enough to ask who is calling, and for what concerns workspaces as such.
 #[derive(Clone)]
 pub struct Access {
     pub(crate) database: Database,
     pub(crate) last_use: Arc<LastUse>,
+    items: Arc<Items>,
     clock: Arc<dyn Clock>,
 }
 
-/// The same inside one workspace, on behalf of somebody. Without it no client and no key can be reached.
+/// The same inside one workspace, on behalf of somebody. Without it nothing that belongs to a workspace can be reached.
 #[derive(Clone)]
 pub struct Cx {
     pub(crate) database: Database,
     pub(crate) workspace: WorkspaceId,
     pub(crate) actor: Actor,
     pub(crate) now: Timestamp,
+    name: Workspace,
+    items: Arc<Items>,
+}
+
+/// The items of every workspace, opened once each: on DynamoDB that looks whether the tables are there.
+struct Items {
+    engine: Arc<dyn ItemEngine>,
+    open: Mutex<HashMap<Workspace, Arc<dyn ItemStore>>>,
 }
 
 impl Access {
-    pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
-        Self { database, last_use: Arc::default(), clock }
+    pub fn new(database: Database, items: Arc<dyn ItemEngine>, clock: Arc<dyn Clock>) -> Self {
+        let items = Arc::new(Items { engine: items, open: Mutex::default() });
+        Self { database, last_use: Arc::default(), items, clock }
     }
 
     /// The time, in the milliseconds that the database keeps.
@@ -37,7 +50,98 @@ impl Access {
         in_millis(self.clock.now())
     }
 
-    pub fn inside(&self, workspace: WorkspaceId, actor: Actor) -> Cx {
-        Cx { database: self.database.clone(), workspace, actor, now: self.now() }
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// For what is not inside one workspace: leases, signing keys, queues.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub fn inside(&self, workspace: &Registration, actor: Actor) -> Cx {
+        self.cx(workspace.id, workspace.name.clone(), actor)
+    }
+
+    /// For a worker that found this id in a row. `None` if there is no such workspace.
+    pub async fn working_for(&self, workspace_id: i64) -> Result<Option<Cx>, DatabaseError> {
+        let find = self.database.read(move |tx| {
+            let rows =
+                tx.query("SELECT name FROM workspaces WHERE id = $1", &[Param::Int(workspace_id)])?;
+            rows.first().map(|row| row.parsed(0, "the name of a workspace")).transpose()
+        });
+        let name: Option<Workspace> = find.await?;
+        Ok(name.map(|name| self.cx(WorkspaceId(workspace_id), name, Actor::Worker)))
+    }
+
+    pub(crate) fn cx(&self, workspace: WorkspaceId, name: Workspace, actor: Actor) -> Cx {
+        Cx {
+            database: self.database.clone(),
+            workspace,
+            name,
+            actor,
+            now: self.now(),
+            items: Arc::clone(&self.items),
+        }
+    }
+}
+
+impl Cx {
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// The items of this workspace.
+    pub async fn items(&self) -> Result<Arc<dyn ItemStore>, StorageError> {
+        self.items.open(&self.name).await
+    }
+
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.workspace
+    }
+
+    pub fn workspace(&self) -> &Workspace {
+        &self.name
+    }
+
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// When the operation began. It does not go on while the operation runs.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// Writes down who did what, in the transaction that does it.
+    pub fn record(
+        &self,
+        tx: &mut Tx<'_>,
+        action: &'static str,
+        target_type: &'static str,
+        target_id: &str,
+    ) -> Result<(), DatabaseError> {
+        let entry = audit::Entry {
+            workspace: self.workspace,
+            actor: &self.actor,
+            action,
+            target_type,
+            target_id,
+            at: self.now,
+        };
+        audit::record(tx, &entry)
+    }
+}
+
+impl Items {
+    async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StorageError> {
+        let known =
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).get(workspace).cloned();
+        if let Some(store) = known {
+            return Ok(store);
+        }
+        let store = self.engine.open(workspace).await?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(Arc::clone(open.entry(workspace.clone()).or_insert(store)))
     }
 }

@@ -12,6 +12,8 @@ pub enum Actor {
     Key(PublicId),
     /// Somebody with access to the machine, by the command line.
     Operator,
+    /// A worker, by itself: because of a message in a queue or of the time.
+    Worker,
 }
 
 pub(crate) struct Entry<'a> {
@@ -27,6 +29,7 @@ pub(crate) fn record(tx: &mut Tx<'_>, entry: &Entry<'_>) -> Result<(), DatabaseE
     let actor = match entry.actor {
         Actor::Key(id) => format!("key:{id}"),
         Actor::Operator => "operator".to_owned(),
+        Actor::Worker => "worker".to_owned(),
     };
     let sql =
         "INSERT INTO audit_log (workspace_id, actor, action, target_type, target_id, happened_at)

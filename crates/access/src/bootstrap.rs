@@ -40,11 +40,11 @@ pub async fn bootstrap(access: &Access, cmd: Bootstrap) -> Result<Bootstrapped, 
     let made = access.database.write(move |tx| {
         let sql = "SELECT name FROM workspaces ORDER BY id LIMIT 1";
         if let Some(row) = tx.query(sql, &[])?.first() {
-            return Err(BootstrapError::Done(crate::rows::parsed(row, 0, "a workspace's name")?));
+            return Err(BootstrapError::Done(row.parsed(0, "a workspace's name")?));
         }
         let workspace = workspaces::insert(tx, &cmd.workspace, at.now())?;
         let workspace = workspace.ok_or(BootstrapError::Done(cmd.workspace.clone()))?;
-        let cx = at.inside(workspace.id, Actor::Operator);
+        let cx = at.inside(&workspace, Actor::Operator);
         let name = DisplayName::from(&cmd.client);
         let create = clients::Create { slug: cmd.client.clone(), name };
         let client = clients::insert(tx, &cx, &create)?.ok_or(DatabaseError::NoRow)?;

@@ -9,7 +9,7 @@ use crate::audit::Actor;
 use crate::keys::{self, ApiKey, Granter, PublicId, Rate, SecretHash};
 use crate::last_use;
 use crate::names::Slug;
-use crate::rows::{ClientId, KeyId, WorkspaceId, maybe_time, parsed};
+use crate::rows::{ClientId, KeyId, WorkspaceId};
 use crate::scopes::Scopes;
 
 /// Somebody whose key is good, and what it is good for.
@@ -68,7 +68,8 @@ pub async fn authenticate(access: &Access, presented: &str) -> Result<Caller, Au
 impl Access {
     /// What a caller does is done inside his workspace, in his name.
     pub fn on_behalf_of(&self, caller: &Caller) -> Cx {
-        self.inside(caller.workspace_id, Actor::Key(caller.public_id.clone()))
+        let actor = Actor::Key(caller.public_id.clone());
+        self.cx(caller.workspace_id, caller.workspace.clone(), actor)
     }
 }
 
@@ -144,20 +145,20 @@ async fn load(database: &Database, public_id: PublicId) -> Result<Option<Found>,
 fn read(row: &Row) -> Result<Found, DatabaseError> {
     Ok(Found {
         caller: Caller {
-            key_id: KeyId(row.int(0)?),
-            client_id: ClientId(row.int(1)?),
+            key_id: KeyId::from(row.int(0)?),
+            client_id: ClientId::from(row.int(1)?),
             workspace_id: WorkspaceId(row.int(2)?),
-            workspace: parsed(row, 3, "the name of a workspace")?,
-            client: parsed(row, 4, "a slug")?,
-            public_id: parsed(row, 5, "a public id")?,
+            workspace: row.parsed(3, "the name of a workspace")?,
+            client: row.parsed(4, "a slug")?,
+            public_id: row.parsed(5, "a public id")?,
             scopes: keys::read_scopes(row, 6)?,
             rate: keys::read_rate(row, 7)?,
-            expires_at: maybe_time(row, 10)?,
+            expires_at: row.optional_time(10)?,
         },
         secret_hash: SecretHash::stored(row.text(9)?),
-        last_used_at: maybe_time(row, 11)?,
-        key_revoked: maybe_time(row, 12)?.is_some(),
-        client_disabled: maybe_time(row, 13)?.is_some(),
-        workspace_disabled: maybe_time(row, 14)?.is_some(),
+        last_used_at: row.optional_time(11)?,
+        key_revoked: row.optional_time(12)?.is_some(),
+        client_disabled: row.optional_time(13)?.is_some(),
+        workspace_disabled: row.optional_time(14)?.is_some(),
     })
 }

@@ -4,10 +4,9 @@ use jiff::Timestamp;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::access::Cx;
-use crate::audit;
 use crate::names::{DisplayName, Slug};
 use crate::page::{Limit, Page};
-use crate::rows::{ClientId, maybe_time, parsed, time};
+use crate::rows::ClientId;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Client {
@@ -120,9 +119,9 @@ pub(crate) fn insert(
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
-    record(tx, cx, &cmd.slug, "client.create")?;
+    cx.record(tx, "client.create", "client", cmd.slug.as_str())?;
     Ok(Some(Client {
-        id: ClientId(row.int(0)?),
+        id: ClientId::from(row.int(0)?),
         slug: cmd.slug.clone(),
         name: cmd.name.clone(),
         disabled_at: None,
@@ -137,26 +136,9 @@ fn changed_to(
     action: Option<&'static str>,
 ) -> Result<Client, FindError> {
     if let Some(action) = action {
-        record(tx, cx, slug, action)?;
+        cx.record(tx, action, "client", slug.as_str())?;
     }
     load(tx, cx, slug)
-}
-
-fn record(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    slug: &Slug,
-    action: &'static str,
-) -> Result<(), DatabaseError> {
-    let entry = audit::Entry {
-        workspace: cx.workspace,
-        actor: &cx.actor,
-        action,
-        target_type: "client",
-        target_id: slug.as_str(),
-        at: cx.now,
-    };
-    audit::record(tx, &entry)
 }
 
 pub(crate) fn load(tx: &mut Tx<'_>, cx: &Cx, slug: &Slug) -> Result<Client, FindError> {
@@ -168,10 +150,10 @@ pub(crate) fn load(tx: &mut Tx<'_>, cx: &Cx, slug: &Slug) -> Result<Client, Find
 
 fn read(row: &Row) -> Result<Client, DatabaseError> {
     Ok(Client {
-        id: ClientId(row.int(0)?),
-        slug: parsed(row, 1, "a slug")?,
-        name: parsed(row, 2, "a display name")?,
-        disabled_at: maybe_time(row, 3)?,
-        created_at: time(row, 4)?,
+        id: ClientId::from(row.int(0)?),
+        slug: row.parsed(1, "a slug")?,
+        name: row.parsed(2, "a display name")?,
+        disabled_at: row.optional_time(3)?,
+        created_at: row.time(4)?,
     })
 }

@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_use_is_due_once_a_minute() {
         let last_use = LastUse::default();
-        let (start, key) = (Timestamp::from_second(1_000_000).unwrap(), KeyId(1));
+        let (start, key) = (Timestamp::from_second(1_000_000).unwrap(), KeyId::from(1));
         for (seconds, written, due) in [
             (0, None, true),
             (1, None, false),
@@ -80,7 +80,7 @@ mod tests {
             let now = start + i64::from(seconds).seconds();
             assert_eq!(last_use.is_due(key, written, now), due, "at {seconds}");
         }
-        assert!(last_use.is_due(KeyId(2), None, start));
+        assert!(last_use.is_due(KeyId::from(2), None, start));
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
         let last_use = LastUse::default();
         let start = Timestamp::from_second(1_000_000).unwrap();
         for number in 0..20 * REMEMBERED as i64 {
-            last_use.is_due(KeyId(number), None, start + number.seconds());
+            last_use.is_due(KeyId::from(number), None, start + number.seconds());
         }
         assert!(last_use.0.lock().unwrap().len() <= REMEMBERED);
     }

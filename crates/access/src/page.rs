@@ -22,7 +22,7 @@ impl Limit {
     pub const MAX: Self = Self(100);
 
     /// One more than wanted: that tells whether there is a next page.
-    pub(crate) fn and_one(self) -> i64 {
+    pub fn and_one(self) -> i64 {
         self.0 as i64 + 1
     }
 }
@@ -54,7 +54,7 @@ impl FromStr for Limit {
 
 impl<T, K> Page<T, K> {
     /// Out of what was found when one more than the limit was asked for.
-    pub(crate) fn cut(mut items: Vec<T>, limit: Limit, key: impl Fn(&T) -> K) -> Self {
+    pub fn cut(mut items: Vec<T>, limit: Limit, key: impl Fn(&T) -> K) -> Self {
         let more = items.len() > limit.0;
         items.truncate(limit.0);
         let next = items.last().filter(|_| more).map(key);

@@ -7,7 +7,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 use crate::access::Access;
 use crate::audit::{self, Actor};
 use crate::page::{Limit, Page};
-use crate::rows::{WorkspaceId, maybe_time, parsed, time};
+use crate::rows::WorkspaceId;
 
 /// What is known of a workspace besides its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,8 +149,8 @@ fn load(tx: &mut Tx<'_>, name: &Workspace) -> Result<Registration, FindError> {
 fn read(row: &Row) -> Result<Registration, DatabaseError> {
     Ok(Registration {
         id: WorkspaceId(row.int(0)?),
-        name: parsed(row, 1, "the name of a workspace")?,
-        disabled_at: maybe_time(row, 2)?,
-        created_at: time(row, 3)?,
+        name: row.parsed(1, "the name of a workspace")?,
+        disabled_at: row.optional_time(2)?,
+        created_at: row.time(3)?,
     })
 }

@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod items;
 mod logging;
+mod open;
 mod output;
 mod probe;
 mod queues_command;

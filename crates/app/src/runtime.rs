@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tidings_access::Access;
 use tidings_delivery::ledger::Ledger;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
@@ -44,6 +45,10 @@ impl Runtime {
             runtime.move_to_aws(store, config).await?;
         }
         Ok(runtime)
+    }
+
+    pub(crate) fn access(&self, store: &Store) -> Access {
+        Access::new(self.database.clone(), Arc::clone(&store.engine), Arc::clone(&self.clock))
     }
 
     /// Who works on which queue. What nobody works on yet waits.

@@ -91,19 +91,6 @@ impl Store {
     }
 }
 
-/// Opens only what the relations are in: workspaces, clients and keys need no items.
-pub(crate) async fn open_relations(config: &Config) -> Result<Database, Failure> {
-    match config.engine {
-        Engine::Embedded => open_embedded(config).await,
-        Engine::Aws if config.postgres.url.is_none() => Err(Failure::usage(
-            "store.engine is \"aws\", where workspaces, clients and keys are in PostgreSQL, but \
-             postgres.url is not set",
-        )
-        .hint(WHERE_THE_URL_IS_SET)),
-        Engine::Postgres | Engine::Aws => open_postgres(&config.postgres).await,
-    }
-}
-
 /// Who looks for something in the wrong folder must not be told that it is gone, by a database that was made
 /// for the answer.
 pub(crate) fn must_exist(config: &Config) -> Result<(), Failure> {

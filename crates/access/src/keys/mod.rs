@@ -13,7 +13,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 use crate::access::Cx;
 use crate::names::{DisplayName, Slug};
 use crate::page::{Limit, Page};
-use crate::rows::{ClientId, KeyId, damaged, in_millis, maybe_time, parsed, time};
+use crate::rows::{ClientId, KeyId, damaged, in_millis};
 use crate::scopes::Scopes;
 use crate::{audit, clients};
 
@@ -186,7 +186,7 @@ pub(crate) fn insert(
     let Some(row) = rows.first() else { return Ok(None) };
     record(tx, cx, public_id, "key.create")?;
     Ok(Some(Key {
-        id: KeyId(row.int(0)?),
+        id: KeyId::from(row.int(0)?),
         public_id: public_id.clone(),
         client: cmd.client.clone(),
         name: cmd.name.clone(),
@@ -222,16 +222,16 @@ fn record(
 
 fn read(row: &Row) -> Result<Key, DatabaseError> {
     Ok(Key {
-        id: KeyId(row.int(0)?),
-        public_id: parsed(row, 1, "a public id")?,
-        client: parsed(row, 2, "a slug")?,
-        name: parsed(row, 3, "a display name")?,
+        id: KeyId::from(row.int(0)?),
+        public_id: row.parsed(1, "a public id")?,
+        client: row.parsed(2, "a slug")?,
+        name: row.parsed(3, "a display name")?,
         scopes: read_scopes(row, 4)?,
         rate: read_rate(row, 5)?,
-        expires_at: maybe_time(row, 7)?,
-        revoked_at: maybe_time(row, 8)?,
-        last_used_at: maybe_time(row, 9)?,
-        created_at: time(row, 10)?,
+        expires_at: row.optional_time(7)?,
+        revoked_at: row.optional_time(8)?,
+        last_used_at: row.optional_time(9)?,
+        created_at: row.time(10)?,
     })
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_sql::{Database, PostgresOptions, Tls};
+use tidings_kernel::Clock;
+use tidings_sql::{Database, PostgresOptions, SqlItems, Tls};
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
 use crate::Access;
@@ -29,11 +30,16 @@ impl World {
 
     fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
         let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
-        Self { access: Access::new(database, clock.clone()), clock, _server: server }
+        Self { access: on(database, clock.clone()), clock, _server: server }
     }
 
     /// The same database, seen by a node with a clock and a memory of its own.
     pub(super) fn another_node(access: &Access, now: Timestamp) -> Access {
-        Access::new(access.database.clone(), FakeClock::at(now))
+        on(access.database.clone(), FakeClock::at(now))
     }
+}
+
+fn on(database: Database, clock: Arc<dyn Clock>) -> Access {
+    let items = Arc::new(SqlItems::new(database.clone(), Arc::clone(&clock)));
+    Access::new(database, items, clock)
 }

@@ -37,7 +37,7 @@ fn name(text: &str) -> DisplayName {
 
 async fn workspace(access: &Access, text: &str) -> Cx {
     let made = workspaces::create(access, text.parse().unwrap()).await.unwrap();
-    let cx = access.inside(made.id, Actor::Operator);
+    let cx = access.inside(&made, Actor::Operator);
     let shop = clients::Create { slug: slug("shop"), name: name("Shop") };
     clients::create(&cx, shop).await.unwrap();
     cx
@@ -186,7 +186,7 @@ async fn what_was_taken_away_can_be_given_back_but_not_a_revoked_key(world: &Wor
     let issued = keys::create(&cx, live_key(Scopes::all())).await.unwrap();
     let first = clients::disable(&cx, slug("shop")).await.unwrap().disabled_at;
     world.clock.advance(1.hour());
-    let later = access.inside(cx.workspace, Actor::Operator);
+    let later = access.cx(cx.workspace, cx.workspace().clone(), Actor::Operator);
     let again = clients::disable(&later, slug("shop")).await.unwrap().disabled_at;
     assert_eq!((first, first.is_some()), (again, true));
     assert_eq!(clients::enable(&later, slug("shop")).await.unwrap().disabled_at, None);
@@ -195,7 +195,7 @@ async fn what_was_taken_away_can_be_given_back_but_not_a_revoked_key(world: &Wor
     let id = issued.key.public_id;
     let first = keys::revoke(&later, id.clone()).await.unwrap().revoked_at;
     world.clock.advance(1.hour());
-    let later = access.inside(cx.workspace, Actor::Operator);
+    let later = access.cx(cx.workspace, cx.workspace().clone(), Actor::Operator);
     assert_eq!(
         (keys::revoke(&later, id).await.unwrap().revoked_at, first.is_some()),
         (first, true)

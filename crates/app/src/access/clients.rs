@@ -7,9 +7,9 @@ use tidings_access::clients::{self, Client, Create, CreateError, FindError};
 use tidings_access::{Cx, DisplayName, Limit, Slug};
 use tidings_kernel::Workspace;
 
-use super::{Open, layout};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::open::{Open, layout};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

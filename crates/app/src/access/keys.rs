@@ -9,9 +9,9 @@ use tidings_access::{Cx, DisplayName, Limit, Scope, Slug};
 use tidings_kernel::Workspace;
 
 use super::clients::no_client;
-use super::{Open, layout};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::open::{Open, layout};
 use crate::output::say;
 
 #[derive(Debug, Args)]

@@ -6,19 +6,14 @@ mod clients;
 mod keys;
 mod workspaces;
 
-use std::sync::Arc;
-
 use clap::Args;
-use serde::Serialize;
-use tidings_access::workspaces::FindError;
-use tidings_access::{Access, Actor, Bootstrap, BootstrapError, Cx, Slug, bootstrap as begin};
-use tidings_kernel::{SystemClock, Workspace};
-use tidings_sql::Database;
+use tidings_access::{Bootstrap, BootstrapError, Slug, bootstrap as begin};
+use tidings_kernel::Workspace;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::output::{Layout, Output, say};
-use crate::store;
+use crate::open::Open;
+use crate::output::{Layout, say};
 
 pub(crate) use clients::{ClientsArgs, run as clients};
 pub(crate) use keys::{KeysArgs, run as keys};
@@ -71,57 +66,4 @@ fn print_key(open: &Open, key: &str) -> Result<(), Failure> {
     let mut out = open.out();
     out.text(&format!("{key}\n"))?;
     out.finish()
-}
-
-/// The relations, opened for one command.
-struct Open {
-    access: Access,
-    database: Database,
-    layout: Layout,
-}
-
-impl Open {
-    /// What is missing is made.
-    async fn make(config: &Config, layout: Layout) -> Result<Self, Failure> {
-        let database = store::open_relations(config).await?;
-        let access = Access::new(database.clone(), Arc::new(SystemClock));
-        Ok(Self { access, database, layout })
-    }
-
-    async fn existing(config: &Config, layout: Layout) -> Result<Self, Failure> {
-        store::must_exist(config)?;
-        Self::make(config, layout).await
-    }
-
-    async fn inside(&self, workspace: Workspace) -> Result<Cx, Failure> {
-        let found = tidings_access::workspaces::find(&self.access, workspace).await;
-        Ok(self.access.inside(found.map_err(no_workspace)?.id, Actor::Operator))
-    }
-
-    fn out(&self) -> Output {
-        Output::new(self.layout)
-    }
-
-    fn print(&self, value: &impl Serialize) -> Result<(), Failure> {
-        let mut out = self.out();
-        out.json(value)?;
-        out.finish()
-    }
-
-    async fn close(self) {
-        self.database.close().await;
-    }
-}
-
-fn layout(pretty: bool) -> Layout {
-    if pretty { Layout::Pretty } else { Layout::Lines }
-}
-
-fn no_workspace(error: FindError) -> Failure {
-    match error {
-        FindError::Missing(_) => {
-            Failure::from(error).hint("`tidings workspaces list` shows those that there are")
-        }
-        FindError::Store(_) => error.into(),
-    }
 }

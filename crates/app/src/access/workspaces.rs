@@ -7,9 +7,9 @@ use tidings_access::Limit;
 use tidings_access::workspaces::{self, CreateError, Registration};
 use tidings_kernel::Workspace;
 
-use super::{Open, layout, no_workspace};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::open::{Open, layout, no_workspace};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -45,7 +45,7 @@ pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
         Ok(_) | Err(workspaces::CreateError::Taken(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let cx = access.inside(workspaces::find(access, workspace).await?.id, Actor::Operator);
+    let cx = access.inside(&workspaces::find(access, workspace).await?, Actor::Operator);
     let slug: Slug = WORKSPACE.parse().expect("it is a good slug");
     let name = DisplayName::from(&slug);
     match clients::create(&cx, clients::Create { slug: slug.clone(), name: name.clone() }).await {

@@ -9,12 +9,10 @@ mod tests;
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tidings_access::Access;
 use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
 use tidings_jobs::Stop;
 use tokio::net::TcpListener;
@@ -74,7 +72,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let store = Store::open(config).await?;
     // Before the demo: without relations there is no server, and then nothing must be filled.
     let runtime = Runtime::open(&store, config).await?;
-    let access = Access::new(runtime.database.clone(), Arc::clone(&runtime.clock));
+    let access = runtime.access(&store);
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");

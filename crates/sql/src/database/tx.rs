@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
+use std::str::FromStr;
 
+use jiff::Timestamp;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
@@ -247,6 +249,39 @@ impl Row {
             _ => self.text(column).map(Some),
         }
     }
+
+    pub fn optional_int(&self, column: usize) -> Result<Option<i64>, DatabaseError> {
+        match self.cell(column) {
+            Cell::Null => Ok(None),
+            _ => self.int(column).map(Some),
+        }
+    }
+
+    /// Times are milliseconds since 1970.
+    pub fn time(&self, column: usize) -> Result<Timestamp, DatabaseError> {
+        Timestamp::from_millisecond(self.int(column)?).map_err(|_| damaged(column, "a time"))
+    }
+
+    pub fn optional_time(&self, column: usize) -> Result<Option<Timestamp>, DatabaseError> {
+        match self.cell(column) {
+            Cell::Null => Ok(None),
+            _ => self.time(column).map(Some),
+        }
+    }
+
+    /// A text that means something: `expected` says what.
+    pub fn parsed<T: FromStr>(
+        &self,
+        column: usize,
+        expected: &'static str,
+    ) -> Result<T, DatabaseError> {
+        self.text(column)?.parse().map_err(|_| damaged(column, expected))
+    }
+}
+
+/// Somebody has written there who does not know what belongs there.
+fn damaged(column: usize, expected: &'static str) -> DatabaseError {
+    DatabaseError::Column { column, found: "something else", expected }
 }
 
 impl Cell {

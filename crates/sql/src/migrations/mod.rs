@@ -11,11 +11,12 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 4] = [
+const MIGRATIONS: [Migration; 5] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
     Migration { version: 4, name: "queues", sql: include_str!("0004_queues.sql") },
+    Migration { version: 5, name: "mail", sql: include_str!("0005_mail.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -84,10 +85,11 @@ pub(crate) fn version(tx: &mut Tx<'_>) -> Result<i64, DatabaseError> {
 }
 
 fn in_dialect(dialect: Dialect, sql: &str) -> String {
-    let types: [(&str, &str); 3] = match dialect {
+    let types: [(&str, &str); 4] = match dialect {
         Dialect::Sqlite => [
             ("{key}", "TEXT"),
             ("{json}", "TEXT"),
+            ("{blob}", "BLOB"),
             // Numbers must not come back after the newest rows are deleted.
             ("{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT"),
         ],
@@ -95,6 +97,7 @@ fn in_dialect(dialect: Dialect, sql: &str) -> String {
             // Keys compare as bytes, as in DynamoDB, whatever the language of the database.
             ("{key}", "TEXT COLLATE \"C\""),
             ("{json}", "JSON"),
+            ("{blob}", "BYTEA"),
             ("{serial}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
         ],
     };

@@ -13,7 +13,7 @@ use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
-use tidings_sql::Database;
+use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
 use tower::ServiceExt as _;
 
@@ -43,7 +43,9 @@ impl World {
     /// Workspaces `acme` and `other`, each with a client `shop`.
     async fn new() -> Self {
         let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
-        let access = Access::new(Database::memory().await.unwrap(), clock.clone());
+        let database = Database::memory().await.unwrap();
+        let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
+        let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
         let router = v1(access.clone(), limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
@@ -125,7 +127,7 @@ impl Answer {
 
 async fn workspace(access: &Access, name: &str) -> Cx {
     let made = workspaces::create(access, name.parse().unwrap()).await.unwrap();
-    let cx = access.inside(made.id, Actor::Operator);
+    let cx = access.inside(&made, Actor::Operator);
     let name = DisplayName::from(&slug("shop"));
     clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
     cx

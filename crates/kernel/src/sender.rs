@@ -1,0 +1,59 @@
+//! The port of a mail provider: a finished message is handed over, and one of a few things is the answer.
+//!
+//! Not here: how a message is put together (`mail`), who is written to and when (`delivery`).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::address::EmailAddress;
+
+/// A message as it goes over the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mail {
+    /// The envelope's sender: where bounces go.
+    pub from: EmailAddress,
+    /// Everybody who gets it, whatever the headers say.
+    pub to: Vec<EmailAddress>,
+    /// The whole message: headers and body, RFC 5322.
+    pub mime: Vec<u8>,
+    /// What the provider gives back with everything it tells of this message: names and values of `A-Za-z0-9_-`.
+    pub tags: Vec<(&'static str, String)>,
+}
+
+/// Somebody who takes mail.
+#[async_trait]
+pub trait Sender: Send + Sync {
+    /// For logs and the ledger: `smtp`, `ses`, `capture`.
+    fn name(&self) -> &'static str;
+
+    /// Hands a message over, once. It never tries again by itself.
+    async fn send(&self, mail: &Mail) -> Result<Accepted, SendError>;
+}
+
+/// The provider has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// What the provider calls it, where it does.
+    pub provider_id: Option<String>,
+}
+
+/// Why a message was not accepted. What can be done about it is all that differs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The provider has certainly not taken it, and never will: a bad address, a rejected message.
+    #[error("refused for good: {0}")]
+    Refused(String),
+    /// It has certainly not taken it now: try again.
+    #[error("not taken now: {0}")]
+    Later(String),
+    /// The same, because there were too many: go slower.
+    #[error("too many at once: {reason}")]
+    Throttled { reason: String, retry_after: Option<Duration> },
+    /// The provider takes nothing from us at all (wrong password, sending paused): nothing is wrong with the message.
+    #[error("the provider takes no mail from us: {0}")]
+    Closed(String),
+    /// It was handed over and no answer came: it may be on its way.
+    #[error("handed over without an answer: {0}")]
+    Uncertain(String),
+}

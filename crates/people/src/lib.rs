@@ -1,0 +1,5 @@
+//! The people: contacts, what they agreed to, and whom we must not write to.
+//!
+//! Not here: what is sent to them (`delivery`), and what comes back (`signals`).
+
+pub mod keys;

@@ -1,0 +1,1 @@
+//! What comes back: tracking, provider events, counters, replies, outgoing webhooks.

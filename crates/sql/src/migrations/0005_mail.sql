@@ -1,0 +1,147 @@
+-- Mail: what people agreed to and how we know, who writes to them, and what others are told of it.
+
+-- What signs the links in our mails. The newest signs, the older ones still prove; a key is never deleted, because
+-- a link works for years.
+CREATE TABLE signing_keys (
+    id {serial} CHECK (id > 0),
+    secret {key} NOT NULL CHECK (length(secret) = 64),
+    created_at BIGINT NOT NULL CHECK (created_at >= 0)
+);
+
+-- Proof: one row for each change of what somebody agreed to. Nothing changes it but erasure, which clears the person.
+CREATE TABLE consent_log (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    lead_id BIGINT NOT NULL,
+    audience_id BIGINT,
+    client_id BIGINT,
+    topic_id BIGINT,
+    action {key} NOT NULL CHECK (
+        action IN ('requested', 'confirmed', 'subscribed', 'unsubscribed', 'resubscribed', 'topic_on', 'topic_off')
+    ),
+    source TEXT NOT NULL CHECK (length(source) BETWEEN 1 AND 200),
+    reason TEXT,
+    ip TEXT,
+    user_agent TEXT,
+    text_version TEXT,
+    happened_at BIGINT NOT NULL CHECK (happened_at >= 0),
+    UNIQUE (workspace_id, id),
+    FOREIGN KEY (workspace_id, lead_id) REFERENCES leads (workspace_id, id),
+    FOREIGN KEY (workspace_id, audience_id) REFERENCES audiences (workspace_id, id),
+    FOREIGN KEY (workspace_id, client_id) REFERENCES clients (workspace_id, id),
+    FOREIGN KEY (workspace_id, topic_id) REFERENCES topics (workspace_id, id)
+);
+CREATE INDEX consent_log_lead ON consent_log (lead_id, id);
+
+-- Who asked to be subscribed and has not confirmed yet.
+CREATE TABLE confirmations (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    subscription_id BIGINT NOT NULL UNIQUE,
+    sends BIGINT NOT NULL DEFAULT 0 CHECK (sends >= 0),
+    last_sent_at BIGINT,
+    expires_at BIGINT NOT NULL,
+    confirmed_at BIGINT,
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    UNIQUE (workspace_id, id),
+    FOREIGN KEY (workspace_id, subscription_id) REFERENCES subscriptions (workspace_id, id)
+);
+
+-- Whether a new subscription must be confirmed, and with which template it is asked.
+ALTER TABLE audiences ADD COLUMN double_opt_in BIGINT NOT NULL DEFAULT 0 CHECK (double_opt_in IN (0, 1));
+ALTER TABLE audiences ADD COLUMN confirm_template_key TEXT;
+
+-- Whom a client writes as.
+CREATE TABLE senders (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    client_id BIGINT NOT NULL,
+    slug {key} NOT NULL CHECK (length(slug) BETWEEN 1 AND 64),
+    from_email {key} NOT NULL CHECK (length(from_email) BETWEEN 3 AND 254),
+    from_name TEXT,
+    reply_to TEXT,
+    is_default BIGINT NOT NULL DEFAULT 0 CHECK (is_default IN (0, 1)),
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
+    UNIQUE (workspace_id, id),
+    UNIQUE (client_id, slug),
+    FOREIGN KEY (workspace_id, client_id) REFERENCES clients (workspace_id, id)
+);
+CREATE UNIQUE INDEX senders_default ON senders (client_id) WHERE is_default = 1;
+
+-- A message's content is frozen when it is rendered. `request_hash` tells a repeat from another request with the same
+-- key; `handed_at` is set before the provider is called, so that whoever finds it without an answer knows.
+ALTER TABLE transactional_messages ADD COLUMN request_hash TEXT;
+ALTER TABLE transactional_messages ADD COLUMN reply_to TEXT;
+ALTER TABLE transactional_messages ADD COLUMN provider TEXT;
+ALTER TABLE transactional_messages ADD COLUMN message_id TEXT;
+ALTER TABLE transactional_messages ADD COLUMN handed_at BIGINT;
+ALTER TABLE transactional_messages ADD COLUMN rendered_at BIGINT;
+CREATE INDEX transactional_messages_uncertain ON transactional_messages (workspace_id, id) WHERE status = 'uncertain';
+ALTER TABLE campaign_recipients ADD COLUMN provider TEXT;
+ALTER TABLE campaign_recipients ADD COLUMN message_id TEXT;
+ALTER TABLE campaign_recipients ADD COLUMN handed_at BIGINT;
+
+-- Mail that was not sent but kept to look at.
+CREATE TABLE captured_mails (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT REFERENCES workspaces (id),
+    mail_from TEXT NOT NULL,
+    rcpt_to {json} NOT NULL,
+    subject TEXT,
+    mime {blob} NOT NULL,
+    tags {json} NOT NULL DEFAULT '{}',
+    created_at BIGINT NOT NULL CHECK (created_at >= 0)
+);
+CREATE INDEX captured_mails_list ON captured_mails (workspace_id, id);
+
+-- Whom we tell what happened.
+CREATE TABLE webhook_endpoints (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    url TEXT NOT NULL CHECK (length(url) BETWEEN 1 AND 2048),
+    description TEXT,
+    event_types {json} NOT NULL DEFAULT '[]',
+    secret TEXT NOT NULL,
+    previous_secret TEXT,
+    previous_secret_until BIGINT,
+    failures BIGINT NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failing_since BIGINT,
+    disabled_at BIGINT,
+    disabled_reason TEXT,
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
+    UNIQUE (workspace_id, id)
+);
+CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id);
+
+CREATE TABLE webhook_deliveries (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    endpoint_id BIGINT NOT NULL,
+    event_id {key} NOT NULL CHECK (length(event_id) BETWEEN 1 AND 255),
+    event_type {key} NOT NULL CHECK (length(event_type) BETWEEN 1 AND 100),
+    body TEXT NOT NULL,
+    status {key} NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'failed')),
+    attempts BIGINT NOT NULL DEFAULT 0 CHECK (attempts >= 0),
+    next_attempt_at BIGINT,
+    delivered_at BIGINT,
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    UNIQUE (workspace_id, id),
+    UNIQUE (endpoint_id, event_id),
+    FOREIGN KEY (workspace_id, endpoint_id) REFERENCES webhook_endpoints (workspace_id, id)
+);
+CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, id);
+
+CREATE TABLE webhook_attempts (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    delivery_id BIGINT NOT NULL,
+    status_code BIGINT,
+    answer TEXT,
+    error TEXT,
+    duration_ms BIGINT NOT NULL CHECK (duration_ms >= 0),
+    attempted_at BIGINT NOT NULL CHECK (attempted_at >= 0),
+    FOREIGN KEY (workspace_id, delivery_id) REFERENCES webhook_deliveries (workspace_id, id)
+);
+CREATE INDEX webhook_attempts_list ON webhook_attempts (delivery_id, id);

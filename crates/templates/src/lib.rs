@@ -1,0 +1,1 @@
+//! Text in, text out: Liquid, MJML, the text part, link rewriting. No IO.
