@@ -53,7 +53,11 @@ impl FromStr for EmailAddress {
             return Err(AddressError::Malformed);
         }
         let (local, domain) = typed.rsplit_once('@').ok_or(AddressError::Malformed)?;
-        if local.starts_with('"') || domain.starts_with('[') {
+        if local.is_empty()
+            || domain.is_empty()
+            || local.starts_with('"')
+            || domain.starts_with('[')
+        {
             return Err(AddressError::Malformed);
         }
         let domain = idna::domain_to_ascii_strict(domain).map_err(|_| AddressError::Domain)?;
