@@ -72,7 +72,7 @@ fn sources_end() {
     let faults = compile(&html(&format!("{half}{{% include 'half' %}}")), &all).unwrap_err();
     insta::assert_snapshot!(told(&faults), @"template: it has 614420 bytes with its partials; use at most 512 KB");
     let many = "{{ a }}".repeat(10_001);
-    insta::assert_snapshot!(super::faults(&text(&many)), @"text 1:70008: there is too much Liquid in this");
+    insta::assert_snapshot!(super::faults(&text(&many)), @"text 1:70001: there is too much Liquid in this");
     let names: String = (0..501).map(|n| format!("{{{{ a{n} }}}}")).collect();
     insta::assert_snapshot!(super::faults(&text(&names)), @"template: it names more than 500 variables");
 }
