@@ -6,3 +6,4 @@
 
 pub mod capture;
 pub mod ledger;
+pub mod links;
