@@ -128,8 +128,8 @@ async fn racing_activations_leave_one_active(bed: &Bed) {
 async fn a_version_keeps_its_partials(bed: &Bed) {
     let cx = bed.cx().await;
     let partial = |body: &str| Content { ..html("", body) };
-    save(&cx, "partials/footer", partial("-- {{ company }} {% include 'year' %}")).await;
     save(&cx, "partials/year", partial("{{ currentYear }}")).await;
+    save(&cx, "partials/footer", partial("-- {{ company }} {% include 'year' %}")).await;
     let mut content = html("s", "x {% include 'footer' %}");
     content.examples.insert("company".to_owned(), json!("Acme"));
     save(&cx, "a", content.clone()).await;
