@@ -3,6 +3,7 @@
 //! Not here: what is sent to them (`delivery`), and what comes back (`signals`).
 
 pub mod contacts;
+pub mod export;
 pub mod import;
 pub mod keys;
 mod race;
