@@ -5,3 +5,4 @@
 //! Not here: what comes back (`signals`), and handing a message to a provider, which no version does yet; a row that could be sent waits.
 
 pub mod ledger;
+pub mod links;
