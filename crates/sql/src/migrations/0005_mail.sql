@@ -145,3 +145,14 @@ CREATE TABLE webhook_attempts (
     FOREIGN KEY (workspace_id, delivery_id) REFERENCES webhook_deliveries (workspace_id, id)
 );
 CREATE INDEX webhook_attempts_list ON webhook_attempts (delivery_id, id);
+
+-- What a provider or a person sent that is about no message of any workspace. Kept for a while, to look at.
+CREATE TABLE stray_events (
+    id {serial} CHECK (id > 0),
+    provider_event_id {key} NOT NULL UNIQUE CHECK (length(provider_event_id) BETWEEN 1 AND 500),
+    event_type {key} NOT NULL CHECK (length(event_type) BETWEEN 1 AND 100),
+    reason TEXT NOT NULL,
+    received_at BIGINT NOT NULL CHECK (received_at >= 0),
+    body TEXT NOT NULL
+);
+CREATE INDEX stray_events_age ON stray_events (received_at);
