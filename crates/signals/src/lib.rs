@@ -4,5 +4,6 @@
 
 pub mod events;
 pub mod queries;
+pub mod replies;
 pub mod ses;
 pub mod sns;
