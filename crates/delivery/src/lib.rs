@@ -4,4 +4,5 @@
 //! the four mail queues as far as the ledger alone decides: what is done already, what must not be done, what came
 //! back. Not here: handing a message to a provider, which no version does yet; a row that could be sent waits.
 
+pub mod eligibility;
 pub mod ledger;
