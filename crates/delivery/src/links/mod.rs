@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_sql::{Database, DatabaseError};
 
 pub use keys::{SigningKey, list, rotate};
-pub use target::{MAX_TARGET_BYTES, is_target};
+pub use target::{MAX_TARGET_BYTES, is_target, location};
 pub use token::Purpose;
 
 use keys::Keyring;
