@@ -3,3 +3,4 @@
 //! Not here: what goes out (`delivery`), who the people are (`people`), and telling others (`webhooks`).
 
 pub mod events;
+pub mod tracking;

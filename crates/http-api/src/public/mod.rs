@@ -49,7 +49,8 @@ fn seen(method: &Method, headers: &HeaderMap, peer: Option<Peer>) -> Seen {
         let said = text(name).unwrap_or_default().to_ascii_lowercase();
         words.iter().any(|word| said.contains(word))
     };
-    let user_agent = headers.get("user-agent").map(|agent| String::from_utf8_lossy(agent.as_bytes()));
+    let user_agent =
+        headers.get("user-agent").map(|agent| String::from_utf8_lossy(agent.as_bytes()));
     Seen {
         head: *method == Method::HEAD,
         user_agent: user_agent.map(std::borrow::Cow::into_owned),
@@ -84,6 +85,8 @@ fn refused(error: &ChoiceError) -> Response {
         ChoiceError::Invalid => page::not_found(),
         ChoiceError::Nobody => page::nobody(),
         ChoiceError::NotOffered => page::not_understood(),
+        ChoiceError::Suppressed => page::suppressed(),
+        ChoiceError::Expired => page::not_found(),
         ChoiceError::Store(error) => unavailable(error),
     }
 }

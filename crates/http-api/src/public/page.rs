@@ -90,6 +90,15 @@ pub(super) fn not_understood() -> Response {
     page(StatusCode::BAD_REQUEST, "We did not understand that", &content)
 }
 
+/// It cannot be given back here.
+pub(super) fn suppressed() -> Response {
+    let content = html! {
+        p { "At the moment nothing is sent to this address: an email to it came back, or was reported as unwanted." }
+        p class="quiet" { "What you switched off is saved. To get emails again, write to the sender." }
+    };
+    page(StatusCode::CONFLICT, "We cannot send to this address", &content)
+}
+
 pub(super) fn too_large() -> Response {
     let content = html! { p { "Nothing was changed: what was sent is larger than anything this page sends." } };
     page(StatusCode::PAYLOAD_TOO_LARGE, "That was too much", &content)

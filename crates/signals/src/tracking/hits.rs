@@ -8,7 +8,9 @@ use tidings_access::Access;
 use tidings_delivery::links::{Addressee, Links, ReadError, Source};
 use tidings_jobs::contracts::{Contract as _, EmailEvent, EventType};
 use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{DatabaseError, EnqueueError};
+use tidings_sql::{DatabaseError, EnqueueError, Tx};
+
+use super::Tracking;
 
 /// What a browser calls itself can be as long as a request. More than this is not kept.
 const USER_AGENT: usize = 500;
@@ -44,20 +46,9 @@ impl From<ReadError> for HitError {
     }
 }
 
-impl From<EnqueueError> for HitError {
-    fn from(error: EnqueueError) -> Self {
-        match error {
-            EnqueueError::Store(error) => Self::Unstored(error),
-            // The event is made here and keeps to its contract.
-            EnqueueError::Message(error) => unreachable!("an event of ours is no message: {error}"),
-        }
-    }
-}
-
 /// Writes down that the pixel of a mail was asked for.
 pub async fn opened(
-    access: &Access,
-    links: &Links,
+    Tracking { access, links }: &Tracking,
     token: &str,
     request: &Request,
 ) -> Result<(), HitError> {
@@ -68,8 +59,7 @@ pub async fn opened(
 
 /// Writes down that a link of a mail was followed to its target.
 pub async fn clicked(
-    access: &Access,
-    links: &Links,
+    Tracking { access, links }: &Tracking,
     (token, target): (&str, &str),
     request: &Request,
 ) -> Result<(), HitError> {
@@ -116,7 +106,10 @@ pub(super) fn event(
     }
 }
 
-fn metadata(links: &Links, request: &Request) -> Option<serde_json::Map<String, serde_json::Value>> {
+fn metadata(
+    links: &Links,
+    request: &Request,
+) -> Option<serde_json::Map<String, serde_json::Value>> {
     let user_agent = request.user_agent.as_deref().map(|agent| {
         agent.chars().filter(|c| !c.is_control()).take(USER_AGENT).collect::<String>()
     });
@@ -133,6 +126,19 @@ fn metadata(links: &Links, request: &Request) -> Option<serde_json::Map<String, 
 
 async fn store(access: &Access, event: EmailEvent) -> Result<(), HitError> {
     let now = event.occurred_at;
-    let outgoing = Outgoing::new(&queues::EMAIL_EVENTS, event.body());
-    access.database().write_committed(move |tx| Ok(tx.enqueue(&outgoing, now)?)).await
+    let body = event.to_body().expect("an event that is made here keeps to its contract");
+    let outgoing = Outgoing::new(&queues::EMAIL_EVENTS, body);
+    Ok(access.database().write_committed(move |tx| enqueue(tx, &outgoing, now)).await?)
+}
+
+pub(super) fn enqueue(
+    tx: &mut Tx<'_>,
+    outgoing: &Outgoing,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    match tx.enqueue(outgoing, now) {
+        Ok(()) => Ok(()),
+        Err(EnqueueError::Database(error)) => Err(error),
+        Err(EnqueueError::Invalid(error)) => unreachable!("an event fits into a queue: {error}"),
+    }
 }

@@ -1,12 +1,12 @@
 //! The reader of a mail who follows one of its links: who he is, and how things stand for him.
 
-use tidings_access::{Access, Cx, StorageError};
+use tidings_access::{Access, Cx, Slug, StorageError};
 use tidings_delivery::links::{Addressee, Source};
-use tidings_kernel::{EmailAddress, Item, Value, tables};
-use tidings_people::keys;
+use tidings_kernel::EmailAddress;
+use tidings_people::consent::{ContactId, Whom, preferences};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-/// A page shows so many subscriptions and topics.
+/// A page shows so many subscriptions.
 const MOST: i64 = 200;
 /// Somebody was merged into somebody who was merged himself.
 const MERGES: usize = 10;
@@ -26,6 +26,8 @@ pub struct Reader {
     pub audience: Option<String>,
     /// He wants nothing but transactional mail, whatever the subscriptions say.
     pub left_everything: bool,
+    /// Nothing at all is sent to him, whatever he wants: his mail came back, or he complained.
+    pub is_suppressed: bool,
     pub subscriptions: Vec<Subscription>,
     pub topics: Vec<Topic>,
 }
@@ -45,7 +47,7 @@ pub struct Subscription {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     pub id: i64,
-    pub slug: String,
+    pub slug: Slug,
     pub name: String,
     pub description: Option<String>,
     pub is_on: bool,
@@ -54,21 +56,25 @@ pub struct Topic {
 /// What the relations say.
 struct Rows {
     contact: i64,
-    left: bool,
     address: EmailAddress,
     sender: String,
     audience: Option<String>,
     subscriptions: Vec<Subscription>,
-    topics: Vec<Topic>,
 }
 
 /// `None` if there is nobody any more whom the link is about.
 pub async fn find(access: &Access, to: Addressee) -> Result<Option<Reader>, StorageError> {
     let Some(cx) = access.working_for(to.workspace).await? else { return Ok(None) };
     let Some(rows) = cx.database().read(move |tx| read(tx, &to)).await? else { return Ok(None) };
-    let items = cx.items().await?;
-    let profile = items.get(&tables::MAIN, &keys::profile(&rows.address)).await?;
-    let marked = profile.as_ref().is_some_and(is_marked);
+    let whom = Whom::Contact(ContactId::from(rows.contact));
+    let Some(preferences) = preferences::show(&cx, whom).await? else { return Ok(None) };
+    let topics = preferences.topics.into_iter().map(|preference| Topic {
+        id: preference.topic.id.get(),
+        slug: preference.topic.slug,
+        name: preference.topic.name.to_string(),
+        description: preference.topic.description.map(|line| line.to_string()),
+        is_on: preference.on,
+    });
     Ok(Some(Reader {
         cx,
         to,
@@ -76,18 +82,15 @@ pub async fn find(access: &Access, to: Addressee) -> Result<Option<Reader>, Stor
         address: rows.address,
         sender: rows.sender,
         audience: rows.audience,
-        left_everything: rows.left || marked,
+        left_everything: preferences.left_everything,
+        is_suppressed: preferences.suppressed,
         subscriptions: rows.subscriptions,
-        topics: rows.topics,
+        topics: topics.collect(),
     }))
 }
 
-fn is_marked(profile: &Item) -> bool {
-    profile.get("unsubscribed") == Some(&Value::from(true))
-}
-
 fn read(tx: &mut Tx<'_>, to: &Addressee) -> Result<Option<Rows>, DatabaseError> {
-    let Some((contact, left)) = contact(tx, to)? else { return Ok(None) };
+    let Some(contact) = contact(tx, to)? else { return Ok(None) };
     let Some(address) = address(tx, to)? else { return Ok(None) };
     let workspace = Param::Int(to.workspace);
     let sql = "SELECT name FROM clients WHERE workspace_id = $1 AND id = $2";
@@ -109,32 +112,25 @@ fn read(tx: &mut Tx<'_>, to: &Addressee) -> Result<Option<Rows>, DatabaseError> 
                LEFT JOIN clients c ON c.workspace_id = s.workspace_id AND c.id = s.client_id
                WHERE s.workspace_id = $1 AND s.lead_id = $2 ORDER BY a.name, s.id LIMIT $3";
     let subscriptions = tx.query(sql, &person)?;
-    let sql = "SELECT t.id, t.slug, t.name, t.description, p.status FROM topics t
-               LEFT JOIN topic_preferences p
-                   ON p.workspace_id = t.workspace_id AND p.topic_id = t.id AND p.lead_id = $2
-               WHERE t.workspace_id = $1 ORDER BY t.name, t.id LIMIT $3";
-    let topics = tx.query(sql, &person)?;
     Ok(Some(Rows {
         contact,
-        left,
         address,
         sender,
         audience,
         subscriptions: subscriptions.iter().map(subscription).collect::<Result<_, _>>()?,
-        topics: topics.iter().map(topic).collect::<Result<_, _>>()?,
     }))
 }
 
-/// Who the contact is now, and whether he has left everything.
-fn contact(tx: &mut Tx<'_>, to: &Addressee) -> Result<Option<(i64, bool)>, DatabaseError> {
-    let sql = "SELECT merged_into_id, unsubscribed_at FROM leads WHERE workspace_id = $1 AND id = $2";
+/// Who the contact is now.
+fn contact(tx: &mut Tx<'_>, to: &Addressee) -> Result<Option<i64>, DatabaseError> {
+    let sql = "SELECT merged_into_id FROM leads WHERE workspace_id = $1 AND id = $2";
     let mut contact = to.contact;
     for _ in 0..MERGES {
         let rows = tx.query(sql, &[Param::Int(to.workspace), Param::Int(contact)])?;
         let Some(row) = rows.first() else { return Ok(None) };
         match row.optional_int(0)? {
             Some(other) => contact = other,
-            None => return Ok(Some((contact, row.optional_int(1)?.is_some()))),
+            None => return Ok(Some(contact)),
         }
     }
     Ok(None)
@@ -146,7 +142,9 @@ fn address(tx: &mut Tx<'_>, to: &Addressee) -> Result<Option<EmailAddress>, Data
         Source::Transactional(id) => ("transactional_messages", id),
         Source::Recipient(id) => ("campaign_recipients", id),
     };
-    let sql = format!("SELECT email FROM {table} WHERE workspace_id = $1 AND id = $2 AND email IS NOT NULL");
+    let sql = format!(
+        "SELECT email FROM {table} WHERE workspace_id = $1 AND id = $2 AND email IS NOT NULL"
+    );
     let rows = tx.query(&sql, &[Param::Int(to.workspace), Param::Int(id)])?;
     rows.first().map(|row| row.parsed(0, "an e-mail address")).transpose()
 }
@@ -161,16 +159,5 @@ fn subscription(row: &Row) -> Result<Subscription, DatabaseError> {
         client_name: row.optional_text(4)?.map(str::to_owned),
         is_on: status == "subscribed",
         is_pending: status == "pending",
-    })
-}
-
-fn topic(row: &Row) -> Result<Topic, DatabaseError> {
-    Ok(Topic {
-        id: row.int(0)?,
-        slug: row.text(1)?.to_owned(),
-        name: row.text(2)?.to_owned(),
-        description: row.optional_text(3)?.map(str::to_owned),
-        // What nobody has switched off is on.
-        is_on: row.optional_text(4)? != Some("off"),
     })
 }

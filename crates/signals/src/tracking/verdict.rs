@@ -145,7 +145,9 @@ pub fn decide(facts: &Facts) -> Verdict {
     match habit {
         Some(Habit::Scans) => reasons.push("known_scanner"),
         // It loads images. A link is opened by the browser, never by a proxy for images.
-        Some(Habit::LoadsOnDisplay) if facts.action == Action::Click => reasons.push("image_proxy_clicked"),
+        Some(Habit::LoadsOnDisplay) if facts.action == Action::Click => {
+            reasons.push("image_proxy_clicked")
+        }
         Some(Habit::LoadsOnDisplay) | None => {}
     }
     if agent.as_deref() == Some(APPLE_PRIVACY) {
