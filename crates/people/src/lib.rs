@@ -2,4 +2,5 @@
 //!
 //! Not here: what is sent to them (`delivery`), and what comes back (`signals`).
 
+pub mod consent;
 pub mod keys;
