@@ -3,4 +3,6 @@
 //! Not here: what goes out (`delivery`), who the people are (`people`), and telling others (`webhooks`).
 
 pub mod events;
+pub mod ses;
+pub mod sns;
 pub mod tracking;
