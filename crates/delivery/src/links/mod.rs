@@ -18,7 +18,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::{SignedDuration, Timestamp};
 use tidings_sql::{Database, DatabaseError};
 
-pub use crate::ledger::Source;
 pub use keys::{SigningKey, list, rotate};
 pub use target::{MAX_TARGET_BYTES, is_target, location};
 pub use token::Purpose;
@@ -32,6 +31,15 @@ pub const MAX_TOKEN_BYTES: usize = 160;
 /// How long a node goes on signing with what was the newest key, and how often it looks for a key that it does not know.
 const STALE_AFTER: SignedDuration = SignedDuration::from_secs(60);
 const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(1);
+
+/// The row in the ledger that a message was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// Of `transactional_messages`.
+    Transactional(i64),
+    /// Of `campaign_recipients`.
+    Recipient(i64),
+}
 
 /// Whom a mail went to, and what it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -218,7 +218,10 @@ async fn two_opens_are_two_and_one_reader(bed: &Bed) {
     assert_eq!(world.work().await, 3);
     let counts = world.counts().await;
     assert_eq!((counts.open_count, counts.unique_open_count, counts.human_open_count), (2, 1, 2));
-    assert_eq!((counts.click_count, counts.unique_click_count, counts.human_click_count), (1, 1, 1));
+    assert_eq!(
+        (counts.click_count, counts.unique_click_count, counts.human_click_count),
+        (1, 1, 1)
+    );
     let sql = "SELECT open_count, click_count, first_opened_at FROM campaign_recipients";
     let rows = world.cx.database().read(move |tx| tx.query(sql, &[])).await;
     let rows = rows.map_err(|error: DatabaseError| error).unwrap();
@@ -240,11 +243,13 @@ async fn what_is_not_signed_for_its_row_and_purpose_is_given_up(bed: &Bed) {
     };
     let target = "https://shop.example.org/";
     let click = world.event(EventType::Click, &links.click(&world.to, target).unwrap());
-    let other_target = EmailEvent { url: Some("https://evil.example.net/".into()), ..click.clone() };
+    let other_target =
+        EmailEvent { url: Some("https://evil.example.net/".into()), ..click.clone() };
     let no_target = EmailEvent { url: None, ..click };
     let forged = EmailEvent { tracking_token: Some("AAAA".into()), ..pixel.clone() };
     let gone = Addressee { source: Source::Recipient(999), ..world.to };
-    let gone = hits::event(bed.access.now(), EventType::Open, &world.token(&links.pixel(&gone)), &gone);
+    let gone =
+        hits::event(bed.access.now(), EventType::Open, &world.token(&links.pixel(&gone)), &gone);
     for event in [other_row, other_purpose, as_click, other_target, no_target, forged, gone] {
         let outcome = world.handle(&event).await;
         assert!(matches!(outcome, Outcome::Dead { .. }), "{event:?}: {outcome:?}");
@@ -400,7 +405,8 @@ async fn every_scope_can_be_left_and_come_back_to(bed: &Bed) {
 
 async fn whoever_died_after_taking_it_in_has_not_lost_it(bed: &Bed) {
     let world = World::new(bed).await;
-    let mut event = world.event(EventType::Unsubscribe, &world.tracking.links.unsubscribe(&world.to));
+    let mut event =
+        world.event(EventType::Unsubscribe, &world.tracking.links.unsubscribe(&world.to));
     assert_eq!(world.handle(&event).await, Outcome::Done);
     assert_eq!(world.standing().await, "audience=on client=off", "by default mails like this one");
     event.metadata = serde_json::json!({ "scope": "everything" }).as_object().cloned();
@@ -458,7 +464,8 @@ async fn a_link_of_a_merged_contact_is_about_who_he_is_now(bed: &Bed) {
     let world = World::new(bed).await;
     let whom = Whom::Email("ada@work.example.org".parse().unwrap());
     let audience = world.to.audience.unwrap().into();
-    let subscribe = Subscribe { whom: whom.clone(), audience, client: None, confirmed: false, act: act() };
+    let subscribe =
+        Subscribe { whom: whom.clone(), audience, client: None, confirmed: false, act: act() };
     let other = subscriptions::subscribe(&world.cx, subscribe).await.unwrap().contact;
     let now = world.cx.now().as_millisecond();
     world

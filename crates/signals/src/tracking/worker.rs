@@ -172,7 +172,7 @@ impl Worker {
         let (workspace, contact) = (cx.workspace_id().get(), reader.contact);
         let since = event.occurred_at.as_millisecond();
         let sql = "SELECT id FROM consent_log
-                   WHERE workspace_id = $1 AND lead_id = $2 AND happened_at >= $3 LIMIT 1";
+                   WHERE workspace_id = $1 AND lead_id = $2 AND happened_at > $3 LIMIT 1";
         let newer = cx.database().read(move |tx| {
             tx.query(sql, &[Param::Int(workspace), Param::Int(contact), Param::Int(since)])
         });
