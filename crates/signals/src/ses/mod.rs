@@ -12,14 +12,18 @@ mod tests;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::Value;
 use tidings_access::{Access, Cx, workspaces};
 use tidings_delivery::ledger::{Message, Source};
-use tidings_jobs::contracts::IngressError;
+use tidings_jobs::contracts::{IngressError, SesEvent, SesEventType};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::Delivery;
 use tidings_sql::DatabaseError;
 
 use crate::events::{RecordError, record};
+use crate::replies::{self, Replies};
 pub(crate) use notification::Notification;
 
 /// After so many tries a notification is taken to be about somebody else's message.
@@ -27,11 +31,13 @@ const PATIENCE: u32 = 6;
 
 /// Who works on the queue.
 pub fn worker(access: Access, keep_days: Option<u32>) -> Arc<dyn Handler> {
-    Arc::new(Worker { access, keep_days })
+    let replies = Replies::new(access.clone(), keep_days);
+    Arc::new(Worker { access, replies, keep_days })
 }
 
 struct Worker {
     access: Access,
+    replies: Replies,
     keep_days: Option<u32>,
 }
 
@@ -43,6 +49,9 @@ impl Handler for Worker {
             Err(error @ (IngressError::Subscription(_) | IngressError::Announcement)) => {
                 tracing::info!(message.id = delivery.id, %error, "A notification needs nothing done");
                 return Outcome::Done;
+            }
+            Err(IngressError::Unsupported(event)) if event.kind == SesEventType::Received => {
+                return self.take_mail(&event).await;
             }
             Err(IngressError::Unsupported(event)) => {
                 let kind = event.kind.as_str();
@@ -64,6 +73,37 @@ fn told(notification: &Notification, error: &RecordError) -> String {
 }
 
 impl Worker {
+    /// A mail that came in, in the encoding that the rule of SES says.
+    async fn take_mail(&self, event: &SesEvent) -> Outcome {
+        let Some(content) = event.event.get("content").and_then(Value::as_str) else {
+            return Outcome::dead(format!(
+                "mail {} came without its content: let the rule of SES publish to SNS",
+                event.id
+            ));
+        };
+        let action = event.event.get("receipt").map(|receipt| &receipt["action"]["encoding"]);
+        let is_base64 = action
+            .and_then(Value::as_str)
+            .is_some_and(|encoding| encoding.eq_ignore_ascii_case("BASE64"));
+        let mime = if is_base64 {
+            // Some encoders break the lines.
+            let text: String = content.split_whitespace().collect();
+            match BASE64_STANDARD.decode(text) {
+                Ok(mime) => mime,
+                Err(_) => return Outcome::dead(format!("mail {} is not base64", event.id)),
+            }
+        } else {
+            content.as_bytes().to_vec()
+        };
+        match self.replies.deliver(&mime).await {
+            Ok(_) => Outcome::Done,
+            Err(replies::ReceiveError::Record(error)) if error.is_passing() => {
+                Outcome::retry(format!("mail {} was not recorded: {error}", event.id))
+            }
+            Err(error) => Outcome::dead(format!("mail {} was not recorded: {error}", event.id)),
+        }
+    }
+
     async fn take(
         &self,
         notification: &Notification,
