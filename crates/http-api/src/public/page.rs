@@ -23,6 +23,12 @@ static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     HeaderValue::from_str(&policy).expect("a policy is plain text")
 });
 
+/// Snapshots show the pages, and not how they are painted.
+#[cfg(test)]
+pub(super) fn style_of_tests() -> &'static str {
+    STYLE
+}
+
 /// A page with a heading.
 pub(super) fn page(status: StatusCode, title: &str, content: &Markup) -> Response {
     let page = html! {
