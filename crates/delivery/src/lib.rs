@@ -5,3 +5,4 @@
 //! back. Not here: handing a message to a provider, which no version does yet; a row that could be sent waits.
 
 pub mod ledger;
+pub mod links;
