@@ -1,7 +1,7 @@
 //! Looking at messages, cancelling them, and settling what nobody knows.
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, Limit, Page, StorageError};
+use tidings_access::{ClientId, Cx, Limit, Page};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
 use tidings_kernel::{Outgoing, TimerChange, queues};
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
@@ -206,7 +206,7 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
             let sql = "SELECT idempotency_key FROM transactional_messages WHERE id = $1";
             let rows = tx.query(sql, &[Param::Int(before.id.get())])?;
             let key = rows.first().ok_or(DatabaseError::NoRow)?.text(0)?.to_owned();
-            let body = envelope(before.id, before.client, &key);
+            let body = envelope(before.id, before.client, &key)?;
             tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), within.now())
                 .map_err(in_database)?;
         }
@@ -285,7 +285,11 @@ pub(super) fn timer_key(id: MessageId) -> String {
 }
 
 /// The body that a worker is asked with to send a message.
-pub(super) fn envelope(id: MessageId, client: ClientId, key: &str) -> String {
+pub(super) fn envelope(
+    id: MessageId,
+    client: ClientId,
+    key: &str,
+) -> Result<String, DatabaseError> {
     let contract = TransactionalEmail {
         transactional_message_id: id.get(),
         client_id: client.get(),
@@ -295,7 +299,7 @@ pub(super) fn envelope(id: MessageId, client: ClientId, key: &str) -> String {
         template_key: None,
         metadata: None,
     };
-    contract.to_body()
+    contract.to_body().map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))
 }
 
 /// What we put into a message is always something that a queue can carry.

@@ -8,6 +8,7 @@ mod accept;
 mod in_flight;
 mod letter;
 mod manage;
+mod marks;
 mod request;
 mod rules;
 mod store;
@@ -24,8 +25,8 @@ use tidings_access::ClientId;
 
 pub use accept::{AcceptError, Accepted, Messages, Preview};
 pub use manage::{
-    CancelError, FindError, Found, Happened, Listed, Settle, SettleError, Settled, cancel, events,
-    list, settle, show, uncertain,
+    CancelError, Find, FindError, Found, Happened, List, MAX_REASON, Settle, SettleError, Settled,
+    cancel, events, list, settle, show, uncertain,
 };
 pub use request::{
     Content, Disposition, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS,

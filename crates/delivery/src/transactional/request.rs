@@ -323,8 +323,9 @@ impl Found {
 }
 
 fn check_key(found: &mut Found, key: &str) {
-    if !(1..=MAX_KEY).contains(&key.chars().count()) || key.chars().any(char::is_control) {
-        found.wrong("idempotency_key", "use 1 to 255 characters without control characters");
+    let printable = key.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+    if !(1..=MAX_KEY).contains(&key.len()) || !printable {
+        found.wrong("idempotency_key", "use 1 to 255 printable ASCII characters");
     }
 }
 

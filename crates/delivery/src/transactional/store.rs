@@ -154,20 +154,20 @@ pub(super) fn known(
     cx: &Cx,
     client: ClientId,
     key: &str,
-) -> Result<Known, DatabaseError> {
+) -> Result<Option<Known>, DatabaseError> {
     let sql = "SELECT id, request_hash, status, skip_reason, scheduled_at FROM transactional_messages
                WHERE workspace_id = $1 AND client_id = $2 AND idempotency_key = $3";
     let params =
         [Param::Int(cx.workspace_id().get()), Param::Int(client.get()), Param::Text(key)];
     let rows = tx.query(sql, &params)?;
-    let row = rows.first().ok_or(DatabaseError::NoRow)?;
-    Ok(Known {
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(Known {
         id: MessageId::from(row.int(0)?),
         hash: row.optional_text(1)?.map(str::to_owned),
         status: row.parsed(2, "a status")?,
         skip_reason: row.optional_text(3)?.map(str::to_owned),
         scheduled_at: row.optional_time(4)?,
-    })
+    }))
 }
 
 /// For the worker, who knows nothing but the id.
