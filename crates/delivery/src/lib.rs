@@ -4,5 +4,6 @@
 //! the queues of mail that goes out, as far as the ledger alone decides: what is done already, what must not be done.
 //! Not here: what comes back (`signals`), and handing a message to a provider, which no version does yet; a row that could be sent waits.
 
+pub mod capture;
 pub mod ledger;
 pub mod links;
