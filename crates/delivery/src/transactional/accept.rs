@@ -15,7 +15,7 @@ use tidings_sql::{DatabaseError, Param, Tx};
 use tidings_templates::{Compiled, Rendered};
 
 use super::in_flight::{InFlight, Turn};
-use super::letter::{self, Reader};
+use super::letter;
 use super::manage::{envelope, in_database, timer_key};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
@@ -51,6 +51,12 @@ pub struct Preview {
     pub rendered: Rendered,
     /// Whether it would be sent, and why not.
     pub decision: Explanation,
+}
+
+impl Preview {
+    pub fn would_deliver(&self) -> bool {
+        matches!(self.decision.verdict, Verdict::Send)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -170,8 +176,7 @@ impl Messages {
             Ready::Stored(stored) => (&stored.compiled, Some(stored.version)),
             Ready::Inline(compiled) => (compiled, None),
         };
-        let reader = Reader::of(cx, &send.to).await?;
-        let variables = reader.variables(&send.context, None, cx.now());
+        let variables = letter::variables(cx, &send.to, &send.context, None).await?;
         let rendered = compiled.render(&variables).map_err(|error| {
             AcceptError::Invalid(vec![wrong("context", error.to_string())])
         })?;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Mail};
 use tidings_mail::{
     Attachment, ComposeError, Content, Disposition as Place, Kind, Letter, Mailbox, compose,
@@ -49,6 +51,24 @@ pub(super) fn compile(
             None
         }
     }
+}
+
+/// What the content can name: what is known of the person, what the caller says, and what we say, the later winning.
+pub(super) async fn variables(
+    cx: &Cx,
+    to: &EmailAddress,
+    context: &Map<String, Value>,
+    urls: Option<(String, String)>,
+) -> Result<Map<String, Value>, StorageError> {
+    let _ = cx;
+    let mut all = Map::new();
+    all.insert("email".to_owned(), to.as_str().into());
+    all.extend(context.clone());
+    if let Some((unsubscribe, preferences)) = urls {
+        all.insert("unsubscribeUrl".to_owned(), unsubscribe.into());
+        all.insert("preferencesUrl".to_owned(), preferences.into());
+    }
+    Ok(all)
 }
 
 /// Leads every link past us and adds a pixel, if that is wanted. The ways to unsubscribe stay as they are.

@@ -5,7 +5,7 @@
 //! asked for it.
 
 use jiff::Timestamp;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::rules::{LEASE, Refusal};
 use super::store::Sendable;
@@ -52,19 +52,21 @@ pub(super) fn claim(
     Ok(tx.execute(sql, &params)? == 1)
 }
 
-/// The provider has it. Its event may have come before this answer, and then knows more than it.
+/// The provider has it. Its event may have come before this answer, and then knows more than it. Tells the address as
+/// it is now (who was erased has none), or `None` if this is not the answer that the row waits for.
 pub(super) fn accepted(
     tx: &mut Tx<'_>,
     row: &Sendable,
     (provider, provider_id): (&str, Option<&str>),
     now: Timestamp,
-) -> Result<bool, DatabaseError> {
+) -> Result<Option<Option<String>>, DatabaseError> {
     let sql = "UPDATE transactional_messages
                SET status = CASE WHEN status IN ('claimed', 'uncertain') THEN 'sent' ELSE status END,
                    sent_at = COALESCE(sent_at, $3), logged_at = COALESCE(logged_at, $3),
                    ses_message_id = COALESCE(ses_message_id, $4), provider = $5,
                    claimed_by = NULL, claimed_until = NULL, updated_at = $3
-               WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')";
+               WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')
+               RETURNING email";
     let params = [
         Param::Int(row.id.get()),
         Param::Int(row.attempts + 1),
@@ -72,7 +74,9 @@ pub(super) fn accepted(
         provider_id.map_or(Param::Null, Param::Text),
         Param::Text(provider),
     ];
-    Ok(tx.execute(sql, &params)? == 1)
+    let rows = tx.query(sql, &params)?;
+    let email = |row: &Row| Ok(row.optional_text(0)?.map(str::to_owned));
+    rows.first().map(email).transpose()
 }
 
 /// The provider does not have it, or did not say.

@@ -83,7 +83,6 @@ pub(super) struct Sendable {
     pub(super) context: Map<String, Value>,
     pub(super) envelope: Envelope,
     pub(super) attempts: i64,
-    pub(super) sent_at: Option<Timestamp>,
     pub(super) logged_at: Option<Timestamp>,
     pub(super) provider_message_id: Option<String>,
     pub(super) state: State,
@@ -117,7 +116,6 @@ pub(super) fn insert(
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
                        $21, $22, $22)
                ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING RETURNING id";
-    let text = |text: Option<&'_ String>| text.map_or(Param::Null, |text| Param::Text(text));
     let status = if new.skip_reason.is_some() { Status::Skipped } else { Status::Queued };
     let inline = new.inline.as_ref();
     let params = [
@@ -148,6 +146,10 @@ pub(super) fn insert(
     rows.first().map(|row| row.int(0).map(MessageId::from)).transpose()
 }
 
+fn text(text: Option<&String>) -> Param<'_> {
+    text.map_or(Param::Null, |text| Param::Text(text))
+}
+
 /// What is there under a key.
 pub(super) fn known(
     tx: &mut Tx<'_>,
@@ -174,7 +176,7 @@ pub(super) fn known(
 pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, DatabaseError> {
     let sql = "SELECT workspace_id, client_id, lead_id, topic_id, idempotency_key, email, template_key,
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
-                      context, envelope, attempts, sent_at, logged_at, ses_message_id, status, claimed_until,
+                      context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
                       handed_at, scheduled_at
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
@@ -206,14 +208,13 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
         context: json(row, 15)?,
         envelope: json(row, 16)?,
         attempts: row.int(17)?,
-        sent_at: row.optional_time(18)?,
-        logged_at: row.optional_time(19)?,
-        provider_message_id: text(20)?,
+        logged_at: row.optional_time(18)?,
+        provider_message_id: text(19)?,
         state: State {
-            status: row.parsed(21, "a status")?,
-            claimed_until: row.optional_time(22)?,
-            handed_at: row.optional_time(23)?,
-            scheduled_at: row.optional_time(24)?,
+            status: row.parsed(20, "a status")?,
+            claimed_until: row.optional_time(21)?,
+            handed_at: row.optional_time(22)?,
+            scheduled_at: row.optional_time(23)?,
         },
     })
 }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
 use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::TransactionalEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
@@ -24,7 +23,7 @@ use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
 use crate::links::Links;
 use crate::sent::{self, Line};
-use crate::templates::{Templates, TemplateError};
+use crate::templates::Templates;
 
 /// How long a message waits that somebody else was faster with.
 const A_MOMENT: Duration = Duration::from_secs(5);
@@ -238,14 +237,15 @@ impl Worker {
         let known = self.insist(move |tx| {
             marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)
         });
-        if !known.await? {
+        let Some(email) = known.await? else {
             let id = row.id;
             tracing::warn!(message.id = %id, "An answer for message {id} came when it had its end");
             return Ok(Outcome::Done);
-        }
+        };
         tracing::info!(message.id = %row.id, provider, "Message {} accepted by {provider}", row.id);
         row.content =
             Some(store::Source { subject: content.subject, html: None, text: None });
+        row.email = email;
         row.provider_message_id = accepted.provider_id;
         row.logged_at = Some(now);
         self.log(&row).await
@@ -326,10 +326,10 @@ impl Worker {
     }
 
     /// Writes an answer down, and again if the database stumbles: without it the message is uncertain.
-    async fn insist(
+    async fn insist<T: Send + 'static>(
         &self,
-        mark: impl Fn(&mut Tx<'_>) -> Result<bool, DatabaseError> + Send + Sync + Clone + 'static,
-    ) -> Result<bool, DatabaseError> {
+        mark: impl Fn(&mut Tx<'_>) -> Result<T, DatabaseError> + Send + Clone + 'static,
+    ) -> Result<T, DatabaseError> {
         let mut tries = 1;
         loop {
             let mark = mark.clone();
