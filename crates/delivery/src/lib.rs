@@ -6,3 +6,5 @@
 
 pub mod capture;
 pub mod ledger;
+pub mod pace;
+pub mod senders;
