@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 17] = [
+pub(crate) const TABLES: [Table; 18] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -324,6 +324,16 @@ pub(crate) const TABLES: [Table; 17] = [
             &[("rcpt_to", "NULL")],
             &[("mime", "NULL")],
             &[("created_at", "-1")],
+        ],
+    },
+    Table {
+        name: "signing_keys",
+        row: &[("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+            &[("created_at", "NULL")],
         ],
     },
 ];
