@@ -7,6 +7,8 @@ pub mod capture;
 pub mod eligibility;
 pub mod ledger;
 pub mod links;
+pub mod pace;
+pub mod senders;
 pub mod sent;
 pub mod templates;
 pub mod transactional;

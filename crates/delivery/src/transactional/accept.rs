@@ -7,21 +7,21 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tidings_access::{ClientId, Cx, Slug, StorageError};
 use tidings_kernel::{EmailAddress, Outgoing, Timer, TimerChange, queues};
 use tidings_people::contacts;
 use tidings_sql::{DatabaseError, Param, Tx};
-use tidings_templates::{Compiled, Rendered};
+use tidings_templates::Rendered;
 
 use super::in_flight::{InFlight, Turn};
-use super::letter;
+use super::letter::{self, NOWHERE, Ready};
 use super::manage::{envelope, in_database, timer_key};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
 use crate::eligibility::{self, Explanation, Kind, Question, Verdict};
-use crate::templates::{Stored, Templates};
+use crate::templates::{self, Stored, TemplateKey, Templates};
 
 /// Takes messages in. Clones share what they know.
 #[derive(Clone)]
@@ -104,11 +104,6 @@ struct Checked {
     content: Ready,
 }
 
-enum Ready {
-    Stored(Arc<Stored>),
-    Inline(Compiled),
-}
-
 enum Prepared {
     Before(Accepted),
     New(Box<New>),
@@ -172,12 +167,13 @@ impl Messages {
         let desk = look(cx, send, None).await?;
         let checked = self.check(cx, send, desk).await?;
         let decision = decide(cx, send, checked.topic).await?;
-        let (compiled, template_version) = match &checked.content {
-            Ready::Stored(stored) => (&stored.compiled, Some(stored.version)),
-            Ready::Inline(compiled) => (compiled, None),
+        let known = (&send.to, &send.context);
+        let variables = checked.content.variables(cx, known, NOWHERE).await?;
+        let template_version = match &checked.content {
+            Ready::Stored(stored) => Some(stored.version),
+            Ready::Inline(_) => None,
         };
-        let variables = letter::variables(cx, &send.to, &send.context, None).await?;
-        let rendered = compiled.render(&variables).map_err(|error| {
+        let rendered = checked.content.render(&variables).map_err(|error| {
             AcceptError::Invalid(vec![wrong("context", error.to_string())])
         })?;
         Ok(Preview {
@@ -223,21 +219,21 @@ impl Messages {
         let mut found = send.check(cx.now());
         let content = match &send.content {
             Content::Template(key) => {
-                let stored = self.templates.active(cx, key).await?;
-                Some(Ready::Stored(stored.ok_or_else(|| AcceptError::NoTemplate(key.clone()))?))
+                let stored = self.active(cx, key).await?;
+                let ready = Ready::Stored(Arc::clone(&stored));
+                missing(cx, send, (&stored, &ready), &mut found).await?;
+                Some(ready)
             }
             Content::Inline { subject, html, text } => {
                 letter::compile(subject, html.as_ref(), text.as_ref(), &mut found).map(Ready::Inline)
             }
         };
-        if let Some(Ready::Stored(stored)) = &content {
-            missing(&stored.required, &send.context, &mut found);
-        }
         let of_template = match &content {
-            Some(Ready::Stored(stored)) => stored.sender.as_ref(),
+            Some(Ready::Stored(stored)) => stored.content.default_sender.as_deref(),
             _ => None,
         };
-        let identity = choose(desk.senders, send.sender.as_ref(), of_template, &mut found);
+        let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
+        let identity = choose(desk.senders, asked, &mut found);
         if let (Some(topic), None) = (&send.topic, desk.topic) {
             found.push(wrong("topic", format!("there is no topic {topic}")));
         }
@@ -247,6 +243,17 @@ impl Messages {
             }
             _ => Err(AcceptError::Invalid(found)),
         }
+    }
+}
+
+impl Messages {
+    /// What cannot be a key is no template's.
+    async fn active(&self, cx: &Cx, key: &str) -> Result<Arc<Stored>, AcceptError> {
+        let found = match key.parse::<TemplateKey>() {
+            Ok(key) => self.templates.active(cx, &key).await?,
+            Err(_) => None,
+        };
+        found.ok_or_else(|| AcceptError::NoTemplate(key.to_owned()))
     }
 }
 
@@ -292,17 +299,16 @@ fn identities(
     tx.query(sql, &params)?.iter().map(read).collect()
 }
 
-/// The request's, else the template's, else the client's default.
+/// The one that was asked for, else the client's default.
 fn choose(
     senders: Vec<Identity>,
-    asked: Option<&Slug>,
-    of_template: Option<&Slug>,
+    asked: Option<&str>,
     found: &mut Vec<Wrong>,
 ) -> Option<Identity> {
     let mut senders = senders.into_iter();
-    let (chosen, else_) = match asked.or(of_template) {
+    let (chosen, else_) = match asked {
         Some(slug) => (
-            senders.find(|one| one.slug == slug.as_str()),
+            senders.find(|one| one.slug == slug),
             format!("this client has no sender {slug}"),
         ),
         None => (
@@ -317,13 +323,22 @@ fn choose(
     chosen
 }
 
-/// All variables that a template needs and nobody gave.
-fn missing(required: &[String], context: &Map<String, Value>, found: &mut Vec<Wrong>) {
-    for name in required {
-        if matches!(context.get(name), None | Some(Value::Null)) {
-            found.push(wrong(&format!("context.{name}"), "the template needs this"));
-        }
+/// All variables that a template needs and nobody gives. Most often the caller gives them all; what he does not, the
+/// person's profile may have.
+async fn missing(
+    cx: &Cx,
+    send: &Send,
+    (stored, ready): (&Stored, &Ready),
+    found: &mut Vec<Wrong>,
+) -> Result<(), StorageError> {
+    if templates::missing(stored, &send.context).is_empty() {
+        return Ok(());
     }
+    let variables = ready.variables(cx, (&send.to, &send.context), NOWHERE).await?;
+    for name in templates::missing(stored, &variables) {
+        found.push(wrong(&format!("context.{name}"), "the template needs this"));
+    }
+    Ok(())
 }
 
 async fn decide(
@@ -362,7 +377,7 @@ fn to_write(
         sender: Some(checked.identity.slug),
     };
     let template = match &checked.content {
-        Ready::Stored(stored) => Some((stored.key.clone(), stored.version)),
+        Ready::Stored(stored) => Some((stored.key.to_string(), stored.version)),
         Ready::Inline(_) => None,
     };
     let inline = match send.content {

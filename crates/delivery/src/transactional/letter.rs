@@ -1,6 +1,7 @@
 //! From a row to a mail: its variables, its text, its links, and how it is put on paper.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -9,13 +10,13 @@ use tidings_kernel::{EmailAddress, Mail};
 use tidings_mail::{
     Attachment, ComposeError, Content, Disposition as Place, Kind, Letter, Mailbox, compose,
 };
-use tidings_templates::{Compiled, Source as Written};
+use tidings_templates::{Compiled, RenderError, Rendered, Source as Written};
 
 use super::accept::wrong;
 use super::request::{Disposition, PartBody, Tracking, Wrong};
 use super::store::Sendable;
-use crate::ledger;
 use crate::links::{Addressee, Links, Source};
+use crate::templates::{Recipient, Stored, Wanted, variables_wanted};
 
 /// What is handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,23 +54,51 @@ pub(super) fn compile(
     }
 }
 
-/// What the content can name: what is known of the person, what the caller says, and what we say, the later winning.
-pub(super) async fn variables(
-    cx: &Cx,
-    to: &EmailAddress,
-    context: &Map<String, Value>,
-    urls: Option<(String, String)>,
-) -> Result<Map<String, Value>, StorageError> {
-    let _ = cx;
-    let mut all = Map::new();
-    all.insert("email".to_owned(), to.as_str().into());
-    all.extend(context.clone());
-    if let Some((unsubscribe, preferences)) = urls {
-        all.insert("unsubscribeUrl".to_owned(), unsubscribe.into());
-        all.insert("preferencesUrl".to_owned(), preferences.into());
-    }
-    Ok(all)
+/// Content that can be rendered.
+pub(super) enum Ready {
+    Stored(Arc<Stored>),
+    Inline(Compiled),
 }
+
+impl Ready {
+    pub(super) fn render(
+        &self,
+        variables: &Map<String, Value>,
+    ) -> Result<Rendered, RenderError> {
+        match self {
+            Self::Stored(stored) => stored.render(variables),
+            Self::Inline(compiled) => compiled.render(variables),
+        }
+    }
+
+    fn names(&self, root: &str) -> bool {
+        match self {
+            Self::Stored(stored) => stored.names(root),
+            Self::Inline(compiled) => compiled.names(root),
+        }
+    }
+
+    /// What it can name: what is known of the person, what the caller says, and what we say, the later winning.
+    pub(super) async fn variables(
+        &self,
+        cx: &Cx,
+        (to, context): (&EmailAddress, &Map<String, Value>),
+        (unsubscribe, preferences): (&str, &str),
+    ) -> Result<Map<String, Value>, StorageError> {
+        let recipient = Recipient {
+            email: to,
+            context,
+            unsubscribe_url: Some(unsubscribe),
+            preferences_url: Some(preferences),
+        };
+        let wanted = Wanted { memory: self.names("memory"), features: self.names("features") };
+        variables_wanted(cx, wanted, &recipient).await
+    }
+}
+
+/// For the ways out of a mail that is only looked at.
+pub(super) const NOWHERE: (&str, &str) =
+    ("https://example.org/unsubscribe", "https://example.org/preferences");
 
 /// Leads every link past us and adds a pixel, if that is wanted. The ways to unsubscribe stay as they are.
 pub(super) fn tracked(html: &str, row: &Sendable, links: &Links) -> String {
@@ -97,11 +126,6 @@ pub(super) fn addressee(row: &Sendable) -> Addressee {
 
 pub(super) fn source(row: &Sendable) -> Source {
     Source::Transactional(row.id.get())
-}
-
-/// The row in words that provider and log give back.
-pub(super) fn reference(row: &Sendable) -> ledger::Source {
-    ledger::Source::Transactional(row.id.get())
 }
 
 /// Why a row cannot become a mail. Trying again would not help.
@@ -143,7 +167,7 @@ pub(super) fn write(
     let mut mail = compose(&letter)?;
     mail.tags = vec![
         ("workspace", row.workspace.to_string()),
-        ("message", reference(row).reference()),
+        ("message", source(row).reference()),
     ];
     Ok(mail)
 }

@@ -285,7 +285,7 @@ pub(super) fn timer_key(id: MessageId) -> String {
 }
 
 /// The body that a worker is asked with to send a message.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     id: MessageId,
     client: ClientId,
     key: &str,
@@ -303,7 +303,7 @@ pub(super) fn envelope(
 }
 
 /// What we put into a message is always something that a queue can carry.
-pub(super) fn in_database(error: EnqueueError) -> DatabaseError {
+pub(crate) fn in_database(error: EnqueueError) -> DatabaseError {
     match error {
         EnqueueError::Database(error) => error,
         EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),

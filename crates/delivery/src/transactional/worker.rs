@@ -22,8 +22,9 @@ use super::rules::{self, Refusal, Step};
 use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
 use crate::links::Links;
+use crate::pace::{Lane, Pace};
 use crate::sent::{self, Line};
-use crate::templates::Templates;
+use crate::templates::{Stored, TemplateKey, Templates};
 
 /// How long a message waits that somebody else was faster with.
 const A_MOMENT: Duration = Duration::from_secs(5);
@@ -37,6 +38,7 @@ pub struct Worker {
     pub templates: Templates,
     pub links: Links,
     pub sender: Arc<dyn Sender>,
+    pub pace: Arc<Pace>,
     pub settings: Settings,
 }
 
@@ -93,7 +95,9 @@ impl Worker {
             Step::Wait(after) => Ok(Outcome::wait(format!("message {id} is not to be sent now"), after)),
             Step::GiveUp => {
                 let gone = row.clone();
-                self.mark(move |tx| marks::uncertain(tx, &gone, now)).await?;
+                if !self.mark(move |tx| marks::uncertain(tx, &gone, now)).await? {
+                    return Ok(overtaken(&row));
+                }
                 tracing::warn!(message.id = id, "Nobody knows whether message {id} was sent");
                 Ok(Outcome::Done)
             }
@@ -118,13 +122,17 @@ impl Worker {
                 return Ok(Outcome::wait(format!("message {id} waits: {reason}"), after));
             }
         }
+        let now = self.access.now();
+        if let Err(not_before) = self.pace.ready(Lane::Transactional, now) {
+            let after = rules::until(not_before.0, now);
+            return Ok(Outcome::wait(format!("message {id} waits for its turn"), after));
+        }
         let ready = match self.prepare(&cx, &row, &to).await? {
             Ok(ready) => ready,
             Err(why) => return self.fail(&row, &why).await,
         };
         if !self.claim(&row, &ready).await? {
-            let reason = format!("somebody else was faster with message {id}");
-            return Ok(Outcome::wait(reason, A_MOMENT));
+            return Ok(overtaken(&row));
         }
         let answer = self.sender.send(&ready.mail).await;
         match answer {
@@ -169,29 +177,41 @@ impl Worker {
                 text: content.text.clone().unwrap_or_default(),
             }));
         }
-        let urls = letter::addressee(row);
-        let urls = (self.links.unsubscribe(&urls), self.links.preferences(&urls));
-        let variables = letter::variables(cx, to, &row.context, Some(urls)).await?;
-        let rendered = match (&row.template, &row.content) {
-            (Some((key, version)), _) => match self.templates.version(cx, key, *version).await? {
-                Some(stored) => stored.compiled.render(&variables).map_err(|error| error.to_string()),
-                None => Err(format!("there is no version {version} of template {key}")),
+        let ready = match (&row.template, &row.content) {
+            (Some((key, version)), _) => match self.version(cx, key, *version).await? {
+                Some(stored) => letter::Ready::Stored(stored),
+                None => return Ok(Err(format!("there is no version {version} of template {key}"))),
             },
             (None, Some(source)) => {
-                let mut found = Vec::new();
                 let (html, text) = (source.html.as_ref(), source.text.as_ref());
-                match letter::compile(&source.subject, html, text, &mut found) {
-                    Some(compiled) => compiled.render(&variables).map_err(|error| error.to_string()),
-                    None => Err("its content cannot be rendered".to_owned()),
+                match letter::compile(&source.subject, html, text, &mut Vec::new()) {
+                    Some(compiled) => letter::Ready::Inline(compiled),
+                    None => return Ok(Err("its content cannot be rendered".to_owned())),
                 }
             }
-            (None, None) => Err("it has neither a template nor a content".to_owned()),
+            (None, None) => return Ok(Err("it has neither a template nor a content".to_owned())),
         };
+        let whom = letter::addressee(row);
+        let urls = (self.links.unsubscribe(&whom), self.links.preferences(&whom));
+        let variables = ready.variables(cx, (to, &row.context), (&urls.0, &urls.1)).await?;
+        let rendered = ready.render(&variables).map_err(|error| error.to_string());
         Ok(rendered.map(|rendered| Text {
             subject: rendered.subject,
             html: rendered.html.map(|html| letter::tracked(&html, row, &self.links)),
             text: rendered.text,
         }))
+    }
+
+    async fn version(
+        &self,
+        cx: &Cx,
+        key: &str,
+        version: i64,
+    ) -> Result<Option<Arc<Stored>>, StorageError> {
+        match key.parse::<TemplateKey>() {
+            Ok(key) => self.templates.version(cx, &key, version).await,
+            Err(_) => Ok(None),
+        }
     }
 
     /// Those who get a copy. Who is suppressed gets none: nothing goes past a suppression.
@@ -294,7 +314,7 @@ impl Worker {
         let line = Line {
             email,
             at,
-            source: letter::reference(row),
+            source: letter::source(row),
             subject: row.content.as_ref().map_or(String::new(), |content| content.subject.clone()),
             template_key: row.template.as_ref().map(|(key, _)| key.clone()),
             sequence_id: None,
@@ -306,14 +326,18 @@ impl Worker {
 
     async fn fail(&self, row: &Sendable, why: &str) -> Result<Outcome, StorageError> {
         let (gone, why, now) = (row.clone(), why.to_owned(), self.access.now());
-        self.mark(move |tx| marks::failed(tx, &gone, &why, now)).await?;
+        if !self.mark(move |tx| marks::failed(tx, &gone, &why, now)).await? {
+            return Ok(overtaken(row));
+        }
         tracing::info!(message.id = %row.id, "Message {} cannot be sent", row.id);
         Ok(Outcome::Done)
     }
 
     async fn skip(&self, row: &Sendable, reason: &'static str) -> Result<Outcome, StorageError> {
         let (gone, now) = (row.clone(), self.access.now());
-        self.mark(move |tx| marks::skipped(tx, &gone, reason, now)).await?;
+        if !self.mark(move |tx| marks::skipped(tx, &gone, reason, now)).await? {
+            return Ok(overtaken(row));
+        }
         tracing::info!(message.id = %row.id, reason, "Message {} is not sent", row.id);
         Ok(Outcome::Done)
     }
@@ -342,4 +366,9 @@ impl Worker {
             }
         }
     }
+}
+
+/// The row is not what it was when it was loaded: it is looked at again.
+fn overtaken(row: &Sendable) -> Outcome {
+    Outcome::wait(format!("somebody else was faster with message {}", row.id), A_MOMENT)
 }

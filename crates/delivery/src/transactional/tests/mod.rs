@@ -22,7 +22,8 @@ use super::{
     AcceptError, Content, Find, Found, MessageId, Messages, Send, Settings, Status, Worker, show,
 };
 use crate::links::Links;
-use crate::templates::Templates;
+use crate::pace::Pace;
+use crate::templates::{self, Templates};
 
 /// A provider that takes everything, unless it is told otherwise.
 #[derive(Default)]
@@ -90,6 +91,7 @@ impl<'a> World<'a> {
             templates: templates.clone(),
             links,
             sender: Arc::clone(&provider) as Arc<dyn Sender>,
+            pace: Arc::new(Pace::new(100_000, cx.now())),
             settings: Settings { node: "node-1".to_owned(), ttl_days: None },
         };
         let messages = Messages::new(templates);
@@ -118,6 +120,23 @@ impl<'a> World<'a> {
         let sql = format!("SELECT COUNT(*) FROM {table}");
         let rows = self.bed.access.database().read(move |tx| tx.query(&sql, &[])).await;
         rows.map_err(|error: DatabaseError| error).unwrap()[0].int(0).unwrap()
+    }
+
+    /// Makes a version of a template the active one.
+    pub(super) async fn put_template(&self, key: &str, subject: &str, required: &[&str]) {
+        let content = templates::Content {
+            source: tidings_templates::Source {
+                subject: subject.to_owned(),
+                text: Some("Hello".to_owned()),
+                ..Default::default()
+            },
+            required: required.iter().map(ToString::to_string).collect(),
+            examples: serde_json::from_str(r#"{"name":"Ada","order":{"id":1}}"#).unwrap(),
+            ..Default::default()
+        };
+        let (key, then) = (key.parse().unwrap(), templates::Then::Activate);
+        let put = templates::Put { key, content, then };
+        templates::put(&self.bed.cx().await, put).await.unwrap();
     }
 
     /// A mail to somebody that needs nothing but a sender.

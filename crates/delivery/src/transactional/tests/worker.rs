@@ -8,7 +8,9 @@ use tidings_testbed::{Bed, each_store};
 
 use super::accept::suppress;
 use super::World;
-use crate::transactional::{Disposition, Part, PartBody, Status, Tracking};
+use crate::ledger::marks::{self, Facts, Mark};
+use crate::ledger;
+use crate::transactional::{AcceptError, Disposition, Part, PartBody, Status, Tracking};
 
 each_store!(
     a_message_is_handed_over_once_and_logged,
@@ -27,6 +29,9 @@ each_store!(
     what_cannot_become_a_mail_is_failed_before_anybody_is_called,
     the_send_log_can_expire,
     a_person_who_is_erased_meanwhile_is_not_logged,
+    what_an_event_settles_is_logged,
+    a_template_is_frozen_when_a_message_is_accepted,
+    who_is_too_fast_waits_without_a_claim,
 );
 
 async fn a_message_is_handed_over_once_and_logged(bed: &Bed) {
@@ -311,4 +316,59 @@ async fn a_person_who_is_erased_meanwhile_is_not_logged(bed: &Bed) {
         .await;
     assert_eq!(world.handle(&envelope).await, Outcome::Done);
     assert!(world.log("ada@example.org").await.is_empty());
+}
+
+async fn what_an_event_settles_is_logged(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    world.provider.answers(SendError::Uncertain("timed out".to_owned()));
+    world.work().await;
+    let (workspace, now) = (bed.cx().await.workspace_id().get(), bed.access.now());
+    for mark in [Mark::Delivered, Mark::Sent, Mark::Opened] {
+        let marked = bed.access.database().write(move |tx| {
+            let source = (workspace, ledger::Source::Transactional(id.get()));
+            marks::mark(tx, source, Some((mark, now)), &Facts::default(), now)
+        });
+        assert!(marked.await.map_err(|error: tidings_sql::DatabaseError| error).unwrap());
+        world.work().await;
+    }
+    assert_eq!(world.status(id).await, Status::Delivered);
+    assert_eq!(world.log("ada@example.org").await.len(), 1);
+    assert!(world.provider.taken().is_empty());
+}
+
+async fn a_template_is_frozen_when_a_message_is_accepted(bed: &Bed) {
+    let world = World::new(bed).await;
+    let cx = bed.cx().await;
+    world.put_template("welcome", "First {{ name }}", &["name", "order.id"]).await;
+    let to = || "ada@example.org".parse().unwrap();
+    let bare = crate::transactional::Send::of_template(world.client, to(), "welcome");
+    let Err(AcceptError::Invalid(wrong)) = world.messages.accept(&cx, bare.clone()).await else {
+        panic!("accepted")
+    };
+    let fields: Vec<_> = wrong.iter().map(|one| one.field.as_str()).collect();
+    assert_eq!(fields, ["context.name", "context.order.id"]);
+    assert_eq!(world.count("transactional_messages").await, 0);
+    let mut send = bare;
+    send.context = serde_json::from_str(r#"{"name":"Ada","order":{"id":7}}"#).unwrap();
+    let id = world.messages.accept(&cx, send).await.unwrap().id;
+    world.put_template("welcome", "Second {{ name }}", &[]).await;
+    world.work().await;
+    let message = world.found(id).await.message;
+    assert_eq!(message.subject.as_deref(), Some("First Ada"));
+    assert_eq!(message.template_version, Some(1));
+    let log = world.log("ada@example.org").await;
+    assert_eq!(log[0].text("templateKey"), Some("welcome"));
+}
+
+async fn who_is_too_fast_waits_without_a_claim(bed: &Bed) {
+    let mut world = World::new(bed).await;
+    world.worker.pace = std::sync::Arc::new(crate::pace::Pace::new(1, bed.access.now()));
+    let ids = [world.accepted("ada@example.org").await, world.accepted("ada@example.org").await];
+    world.worker.pace.throttled(Some(Duration::from_secs(5)), bed.access.now());
+    let outcome = world.handle(&world.envelope(ids[0]).await).await;
+    assert!(matches!(outcome, Outcome::Wait { .. }), "{outcome:?}");
+    let message = world.found(ids[0]).await.message;
+    assert_eq!((message.status, message.attempts), (Status::Queued, 0));
+    assert!(world.provider.taken().is_empty());
 }
