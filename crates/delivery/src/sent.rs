@@ -6,9 +6,7 @@
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{
-    EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables,
-};
+use tidings_kernel::{EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables};
 use tidings_people::keys;
 
 use crate::ledger::Source;
@@ -49,9 +47,8 @@ pub async fn record(
             Err(error) => return Err(error.into()),
         }
         let there = items.get(&tables::MAIN, &key).await?;
-        let is_ours = there.is_some_and(|item| {
-            item.text("message") == Some(&line.source.reference())
-        });
+        let is_ours =
+            there.is_some_and(|item| item.text("message") == Some(&line.source.reference()));
         if is_ours {
             return Ok(at);
         }

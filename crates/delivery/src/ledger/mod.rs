@@ -35,9 +35,7 @@ impl Ledger {
 
     /// Who works on which queue.
     pub fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        vec![
-            (&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone()))),
-        ]
+        vec![(&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone())))]
     }
 }
 

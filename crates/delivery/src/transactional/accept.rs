@@ -133,11 +133,7 @@ impl Messages {
         Ok(self.accept_all(cx, sends).await)
     }
 
-    async fn accept_all(
-        &self,
-        cx: &Cx,
-        sends: Vec<Send>,
-    ) -> Vec<Result<Accepted, AcceptError>> {
+    async fn accept_all(&self, cx: &Cx, sends: Vec<Send>) -> Vec<Result<Accepted, AcceptError>> {
         let mut turns = Vec::new();
         let (mut answers, mut fresh) = (Vec::new(), Vec::new());
         for send in sends {
@@ -173,9 +169,10 @@ impl Messages {
             Ready::Stored(stored) => Some(stored.version),
             Ready::Inline(_) => None,
         };
-        let rendered = checked.content.render(&variables).map_err(|error| {
-            AcceptError::Invalid(vec![wrong("context", error.to_string())])
-        })?;
+        let rendered = checked
+            .content
+            .render(&variables)
+            .map_err(|error| AcceptError::Invalid(vec![wrong("context", error.to_string())]))?;
         Ok(Preview {
             from_email: checked.identity.email,
             from_name: checked.identity.name,
@@ -225,7 +222,8 @@ impl Messages {
                 Some(ready)
             }
             Content::Inline { subject, html, text } => {
-                letter::compile(subject, html.as_ref(), text.as_ref(), &mut found).map(Ready::Inline)
+                letter::compile(subject, html.as_ref(), text.as_ref(), &mut found)
+                    .map(Ready::Inline)
             }
         };
         let of_template = match &content {
@@ -279,11 +277,7 @@ async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Desk, Databas
     look.await
 }
 
-fn identities(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    client: ClientId,
-) -> Result<Vec<Identity>, DatabaseError> {
+fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity>, DatabaseError> {
     let sql = "SELECT slug, from_email, from_name, reply_to, is_default FROM senders
                WHERE workspace_id = $1 AND client_id = $2 LIMIT 100";
     let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get())];
@@ -300,17 +294,12 @@ fn identities(
 }
 
 /// The one that was asked for, else the client's default.
-fn choose(
-    senders: Vec<Identity>,
-    asked: Option<&str>,
-    found: &mut Vec<Wrong>,
-) -> Option<Identity> {
+fn choose(senders: Vec<Identity>, asked: Option<&str>, found: &mut Vec<Wrong>) -> Option<Identity> {
     let mut senders = senders.into_iter();
     let (chosen, else_) = match asked {
-        Some(slug) => (
-            senders.find(|one| one.slug == slug),
-            format!("this client has no sender {slug}"),
-        ),
+        Some(slug) => {
+            (senders.find(|one| one.slug == slug), format!("this client has no sender {slug}"))
+        }
         None => (
             senders.find(|one| one.is_default),
             "this client has no default sender: name one of its senders, or make one the default"
@@ -341,11 +330,7 @@ async fn missing(
     Ok(())
 }
 
-async fn decide(
-    cx: &Cx,
-    send: &Send,
-    topic: Option<i64>,
-) -> Result<Explanation, StorageError> {
+async fn decide(cx: &Cx, send: &Send, topic: Option<i64>) -> Result<Explanation, StorageError> {
     let question = question(send.client, send.to.clone(), topic);
     eligibility::check(cx, &question).await
 }
@@ -360,12 +345,7 @@ pub(super) fn question(client: ClientId, email: EmailAddress, topic: Option<i64>
     }
 }
 
-fn to_write(
-    send: Send,
-    checked: Checked,
-    hash: String,
-    skip_reason: Option<&'static str>,
-) -> New {
+fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'static str>) -> New {
     let reply_to = reply_to(&send, checked.identity.reply_to);
     let addresses = |list: &[EmailAddress]| list.iter().map(ToString::to_string).collect();
     let envelope = Envelope {

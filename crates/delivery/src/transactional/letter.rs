@@ -61,10 +61,7 @@ pub(super) enum Ready {
 }
 
 impl Ready {
-    pub(super) fn render(
-        &self,
-        variables: &Map<String, Value>,
-    ) -> Result<Rendered, RenderError> {
+    pub(super) fn render(&self, variables: &Map<String, Value>) -> Result<Rendered, RenderError> {
         match self {
             Self::Stored(stored) => stored.render(variables),
             Self::Inline(compiled) => compiled.render(variables),
@@ -165,10 +162,8 @@ pub(super) fn write(
         calendar: None,
     };
     let mut mail = compose(&letter)?;
-    mail.tags = vec![
-        ("workspace", row.workspace.to_string()),
-        ("message", source(row).reference()),
-    ];
+    mail.tags =
+        vec![("workspace", row.workspace.to_string()), ("message", source(row).reference())];
     Ok(mail)
 }
 

@@ -116,7 +116,8 @@ pub(super) fn failed(
     error: &str,
     now: Timestamp,
 ) -> Result<bool, DatabaseError> {
-    let sql = "UPDATE transactional_messages SET status = 'failed', last_error = $3, updated_at = $4
+    let sql =
+        "UPDATE transactional_messages SET status = 'failed', last_error = $3, updated_at = $4
                WHERE id = $1 AND attempts = $2 AND status = 'queued'";
     let error = shortened(error);
     let params = [
@@ -135,7 +136,8 @@ pub(super) fn skipped(
     reason: &str,
     now: Timestamp,
 ) -> Result<bool, DatabaseError> {
-    let sql = "UPDATE transactional_messages SET status = 'skipped', skip_reason = $3, updated_at = $4
+    let sql =
+        "UPDATE transactional_messages SET status = 'skipped', skip_reason = $3, updated_at = $4
                WHERE id = $1 AND attempts = $2 AND status = 'queued'";
     let params = [
         Param::Int(row.id.get()),
@@ -157,11 +159,8 @@ pub(super) fn uncertain(
                    last_error = 'it was handed over, and the process ended before an answer came'
                WHERE id = $1 AND attempts = $2 AND status = 'claimed' AND claimed_until <= $3
                  AND handed_at IS NOT NULL";
-    let params = [
-        Param::Int(row.id.get()),
-        Param::Int(row.attempts),
-        Param::Int(now.as_millisecond()),
-    ];
+    let params =
+        [Param::Int(row.id.get()), Param::Int(row.attempts), Param::Int(now.as_millisecond())];
     Ok(tx.execute(sql, &params)? == 1)
 }
 
@@ -171,7 +170,8 @@ pub(super) fn logged(
     row: &Sendable,
     now: Timestamp,
 ) -> Result<Timestamp, DatabaseError> {
-    let sql = "UPDATE transactional_messages SET logged_at = COALESCE(logged_at, sent_at, handed_at, $2)
+    let sql =
+        "UPDATE transactional_messages SET logged_at = COALESCE(logged_at, sent_at, handed_at, $2)
                WHERE id = $1 RETURNING logged_at";
     let rows = tx.query(sql, &[Param::Int(row.id.get()), Param::Int(now.as_millisecond())])?;
     rows.first().ok_or(DatabaseError::NoRow)?.time(0)

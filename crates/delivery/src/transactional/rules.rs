@@ -106,7 +106,10 @@ mod tests {
         let mut words = state.split(' ');
         let status: Status = words.next().unwrap().parse().unwrap();
         let mut time = |name: &str| {
-            words.next().and_then(|word| word.strip_prefix(name)).map(|at_| at(at_.parse().unwrap()))
+            words
+                .next()
+                .and_then(|word| word.strip_prefix(name))
+                .map(|at_| at(at_.parse().unwrap()))
         };
         let state = match status {
             Status::Queued => State {

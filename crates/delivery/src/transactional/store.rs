@@ -157,10 +157,10 @@ pub(super) fn known(
     client: ClientId,
     key: &str,
 ) -> Result<Option<Known>, DatabaseError> {
-    let sql = "SELECT id, request_hash, status, skip_reason, scheduled_at FROM transactional_messages
+    let sql =
+        "SELECT id, request_hash, status, skip_reason, scheduled_at FROM transactional_messages
                WHERE workspace_id = $1 AND client_id = $2 AND idempotency_key = $3";
-    let params =
-        [Param::Int(cx.workspace_id().get()), Param::Int(client.get()), Param::Text(key)];
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get()), Param::Text(key)];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(Known {

@@ -80,7 +80,8 @@ impl Work<TransactionalEmail> for Worker {
 impl Worker {
     async fn deliver(&self, message: &TransactionalEmail) -> Result<Outcome, StorageError> {
         let id = message.transactional_message_id;
-        let Some(row) = self.access.database().read(move |tx| store::sendable(tx, id)).await? else {
+        let Some(row) = self.access.database().read(move |tx| store::sendable(tx, id)).await?
+        else {
             return Ok(Outcome::retry(format!("there is no transactional message {id}")));
         };
         if row.client.get() != message.client_id || row.key != message.idempotency_key {
@@ -92,7 +93,9 @@ impl Worker {
         match rules::next(&row.state, now) {
             Step::Acknowledge => Ok(Outcome::Done),
             Step::Log => self.log(&row).await,
-            Step::Wait(after) => Ok(Outcome::wait(format!("message {id} is not to be sent now"), after)),
+            Step::Wait(after) => {
+                Ok(Outcome::wait(format!("message {id} is not to be sent now"), after))
+            }
             Step::GiveUp => {
                 let gone = row.clone();
                 if !self.mark(move |tx| marks::uncertain(tx, &gone, now)).await? {
@@ -217,8 +220,7 @@ impl Worker {
     /// Those who get a copy. Who is suppressed gets none: nothing goes past a suppression.
     async fn copies(&self, cx: &Cx, row: &Sendable) -> Result<Copies, StorageError> {
         let mut copies = Copies::default();
-        let lists =
-            [(&row.envelope.cc, &mut copies.cc), (&row.envelope.bcc, &mut copies.bcc)];
+        let lists = [(&row.envelope.cc, &mut copies.cc), (&row.envelope.bcc, &mut copies.bcc)];
         for (addresses, list) in lists {
             for address in addresses.iter().filter_map(|text| text.parse::<EmailAddress>().ok()) {
                 let asked = question(row.client, address.clone(), None);
@@ -263,8 +265,7 @@ impl Worker {
             return Ok(Outcome::Done);
         };
         tracing::info!(message.id = %row.id, provider, "Message {} accepted by {provider}", row.id);
-        row.content =
-            Some(store::Source { subject: content.subject, html: None, text: None });
+        row.content = Some(store::Source { subject: content.subject, html: None, text: None });
         row.email = email;
         row.provider_message_id = accepted.provider_id;
         row.logged_at = Some(now);
@@ -276,9 +277,8 @@ impl Worker {
         let (refusal, provider) = (rules::refused(error), self.sender.name());
         let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
         let decided = refusal.clone();
-        let known = self.insist(move |tx| {
-            marks::refused(tx, &claimed, &decided, (provider, &text), now)
-        });
+        let known =
+            self.insist(move |tx| marks::refused(tx, &claimed, &decided, (provider, &text), now));
         known.await?;
         // What the provider said is in the row: it may name a person.
         Ok(match refusal {

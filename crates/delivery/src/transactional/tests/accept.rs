@@ -141,11 +141,8 @@ async fn futures_now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> 
 async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written(bed: &Bed) {
     let world = World::new(bed).await;
     let mut send = world.mail("ada@example.org");
-    send.content = Content::Inline {
-        subject: String::new(),
-        html: Some("{{ broken".to_owned()),
-        text: None,
-    };
+    send.content =
+        Content::Inline { subject: String::new(), html: Some("{{ broken".to_owned()), text: None };
     send.sender = Some("nobody".parse().unwrap());
     send.topic = Some("nothing".parse().unwrap());
     send.headers.insert("Subject".to_owned(), "x".to_owned());
@@ -159,7 +156,8 @@ async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written(bed: &B
     send.scheduled_at = Some("2028-01-01T00:00:00Z".parse().unwrap());
     send.idempotency_key = Some("k".repeat(256));
     let Err(AcceptError::Invalid(wrong)) = world.accept(send).await else { panic!("accepted") };
-    let told: Vec<_> = wrong.iter().map(|Wrong { field, message }| format!("{field}: {message}")).collect();
+    let told: Vec<_> =
+        wrong.iter().map(|Wrong { field, message }| format!("{field}: {message}")).collect();
     insta::assert_snapshot!(told.join("\n"));
     for table in ["leads", "transactional_messages", "queue_messages", "timers"] {
         assert_eq!(world.count(table).await, 0, "{table}");

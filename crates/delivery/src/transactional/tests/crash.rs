@@ -77,8 +77,10 @@ async fn a_claim_that_its_worker_left_is_uncertain_when_it_is_over(bed: &Bed) {
     let world = World::new(bed).await;
     let id = world.accepted("ada@example.org").await;
     world
-        .run("UPDATE transactional_messages SET status = 'claimed', attempts = 1, claimed_by = 'n',
-              claimed_until = 1782907320000, handed_at = 1782907200000")
+        .run(
+            "UPDATE transactional_messages SET status = 'claimed', attempts = 1, claimed_by = 'n',
+              claimed_until = 1782907320000, handed_at = 1782907200000",
+        )
         .await;
     let envelope = world.envelope(id).await;
     let list = async || uncertain(&bed.cx().await, None, Limit::MAX).await.unwrap().items.len();

@@ -119,8 +119,7 @@ async fn a_cancel_and_a_worker_at_once_agree(bed: &Bed) {
         let id = world.accepted(&format!("ada{round}@example.org")).await;
         let (envelope, cx) = (world.envelope(id).await, bed.cx().await);
         let worker = world.worker.handler();
-        let working =
-            tokio::spawn(async move { worker.handle(&super::delivery(&envelope)).await });
+        let working = tokio::spawn(async move { worker.handle(&super::delivery(&envelope)).await });
         let cancelled = cancel(&cx, find(id)).await;
         let worked = working.await.unwrap();
         match cancelled {

@@ -6,10 +6,10 @@ use tidings_jobs::Outcome;
 use tidings_kernel::SendError;
 use tidings_testbed::{Bed, each_store};
 
-use super::accept::suppress;
 use super::World;
-use crate::ledger::marks::{self, Facts, Mark};
+use super::accept::suppress;
 use crate::ledger;
+use crate::ledger::marks::{self, Facts, Mark};
 use crate::transactional::{AcceptError, Disposition, Part, PartBody, Status, Tracking};
 
 each_store!(
