@@ -4,6 +4,8 @@
 
 pub mod consent;
 pub mod contacts;
+pub mod export;
+pub mod import;
 pub mod keys;
 mod race;
 pub mod suppression;

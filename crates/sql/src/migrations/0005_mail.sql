@@ -187,3 +187,14 @@ CREATE TABLE erasures (
     FOREIGN KEY (workspace_id, lead_id) REFERENCES leads (workspace_id, id)
 );
 CREATE INDEX erasures_under_way ON erasures (workspace_id, address_hash) WHERE done_at IS NULL;
+
+-- What a provider or a person sent that is about no message of any workspace. Kept for a while, to look at.
+CREATE TABLE stray_events (
+    id {serial} CHECK (id > 0),
+    provider_event_id {key} NOT NULL UNIQUE CHECK (length(provider_event_id) BETWEEN 1 AND 500),
+    event_type {key} NOT NULL CHECK (length(event_type) BETWEEN 1 AND 100),
+    reason TEXT NOT NULL,
+    received_at BIGINT NOT NULL CHECK (received_at >= 0),
+    body TEXT NOT NULL
+);
+CREATE INDEX stray_events_age ON stray_events (received_at);
