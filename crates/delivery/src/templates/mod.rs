@@ -28,4 +28,4 @@ pub use key::{KeyError, TemplateKey};
 pub use preview::{Preview, PreviewError, Previewed, Which, preview};
 pub use read::{Pick, Summary, VersionSummary, find, list, versions};
 pub use store::{Status, Stored};
-pub use variables::{Recipient, missing, variables_for};
+pub use variables::{Recipient, Wanted, missing, variables_for, variables_wanted};

@@ -34,6 +34,23 @@ pub async fn variables_for(
     template: &Stored,
     recipient: &Recipient<'_>,
 ) -> Result<Map<String, Json>, StorageError> {
+    let wanted = Wanted { memory: template.names("memory"), features: template.names("features") };
+    variables_wanted(cx, wanted, recipient).await
+}
+
+/// What has to be looked for, because the content names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    pub memory: bool,
+    pub features: bool,
+}
+
+/// The same for content that is not stored.
+pub async fn variables_wanted(
+    cx: &Cx,
+    wanted: Wanted,
+    recipient: &Recipient<'_>,
+) -> Result<Map<String, Json>, StorageError> {
     let items = cx.items().await?;
     let mut variables = Map::new();
     variables.insert("email".to_owned(), recipient.email.as_str().into());
@@ -55,14 +72,13 @@ pub async fn variables_for(
     }
     let year = cx.now().to_zoned(TimeZone::UTC).year();
     variables.insert("currentYear".to_owned(), year.into());
-    let (wants_memory, wants_features) = (template.names("memory"), template.names("features"));
-    if (wants_memory || wants_features)
+    if (wanted.memory || wanted.features)
         && let Some(lead) = lead_organization(cx, recipient.email).await?
     {
-        if wants_memory {
+        if wanted.memory {
             variables.insert("memory".to_owned(), memory(items.as_ref(), &lead).await?);
         }
-        if wants_features {
+        if wanted.features {
             variables.insert("features".to_owned(), features(items.as_ref(), &lead).await?);
         }
     }
