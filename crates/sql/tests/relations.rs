@@ -164,6 +164,8 @@ fn with_ids(sql: &str) -> String {
             ("audience", of("audiences", "slug = 'news'")),
             ("topic", of("topics", "slug = 'offers'")),
             ("campaign", of("campaigns", "external_key = 'spring'")),
+            ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
+            ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),
         ] {
             sql = sql.replace(&format!("<{name} {w}>"), &id);
         }
