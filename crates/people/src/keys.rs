@@ -19,6 +19,23 @@ pub fn suppression(email: &EmailAddress) -> Key {
     Key::new(subscriber(email), SUPPRESSION)
 }
 
+/// When a suppression was lifted, so that a bounce from before does not bring it back.
+pub fn lifted(email: &EmailAddress) -> Key {
+    Key::new(subscriber(email), "SUPPRESSION_LIFTED")
+}
+
+/// The transient bounces of late, and the deliveries between them.
+pub fn bounces(email: &EmailAddress) -> Key {
+    Key::new(subscriber(email), "BOUNCES")
+}
+
+/// The partition that lists all suppressions, by address.
+pub const SUPPRESSIONS: &str = "SUPPRESSIONS";
+
+pub fn suppression_entry(email: &EmailAddress) -> Key {
+    Key::new(SUPPRESSIONS, subscriber(email))
+}
+
 /// One of a subscriber's tags, in the index of the tag.
 pub fn tag(tag: &str, email: &EmailAddress) -> Key {
     Key::new(tag_partition(tag), subscriber(email))

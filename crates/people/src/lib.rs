@@ -2,4 +2,7 @@
 //!
 //! Not here: what is sent to them (`delivery`), and what comes back (`signals`).
 
+pub mod contacts;
 pub mod keys;
+mod race;
+pub mod suppression;

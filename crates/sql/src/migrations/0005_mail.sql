@@ -163,3 +163,26 @@ CREATE TABLE webhook_attempts (
     FOREIGN KEY (workspace_id, delivery_id) REFERENCES webhook_deliveries (workspace_id, id)
 );
 CREATE INDEX webhook_attempts_list ON webhook_attempts (delivery_id, id);
+
+-- What the addresses of erased people are hashed with, so that a suppression outlives them. It must match for ever,
+-- so there is one in a workspace, and it never changes.
+CREATE TABLE suppression_keys (
+    workspace_id BIGINT PRIMARY KEY REFERENCES workspaces (id),
+    secret {key} NOT NULL CHECK (length(secret) = 64),
+    created_at BIGINT NOT NULL CHECK (created_at >= 0)
+);
+
+-- Who was erased. The addresses are there only while that is under way, so that it can go on after a crash.
+CREATE TABLE erasures (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    lead_id BIGINT NOT NULL UNIQUE,
+    address_hash {key} NOT NULL CHECK (length(address_hash) = 64),
+    addresses {json},
+    begun_at BIGINT NOT NULL CHECK (begun_at >= 0),
+    done_at BIGINT,
+    CHECK ((addresses IS NULL) = (done_at IS NOT NULL)),
+    UNIQUE (workspace_id, id),
+    FOREIGN KEY (workspace_id, lead_id) REFERENCES leads (workspace_id, id)
+);
+CREATE INDEX erasures_under_way ON erasures (workspace_id, address_hash) WHERE done_at IS NULL;

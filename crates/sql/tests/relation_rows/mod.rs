@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 18] = [
+pub(crate) const TABLES: [Table; 19] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -345,6 +345,15 @@ pub(crate) const TABLES: [Table; 18] = [
             &[("delivery_id", "999")],
             &[("duration_ms", "-1")],
             &[("attempted_at", "-1")],
+    },
+    Table {
+        name: "signing_keys",
+        row: &[("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+            &[("created_at", "NULL")],
         ],
     },
 ];

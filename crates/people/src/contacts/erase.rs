@@ -1,0 +1,345 @@
+//! Erasing a person: afterwards nothing here says who it was, and nobody is written to again who must not be.
+//!
+//! It begins in one transaction of the relations: the identities go, and a row of `erasures` says which addresses are still
+//! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
+//! which can be done twice; a call after a crash goes on where the last one ended. Not here: bodies of webhooks, which keep their own time.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, ItemStore, Key, Query, StoreError, Table, Txn, tables,
+};
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::ContactId;
+use super::profile::Profile;
+use super::store;
+use crate::keys;
+use crate::race;
+use crate::suppression::memory::{Memory, Secret};
+use crate::suppression::{Kind, Suppression};
+
+/// So many items are deleted at once.
+const ITEMS: usize = 100;
+/// An execution is two items.
+const EXECUTIONS: usize = 50;
+/// So many rows of the ledger are changed at once.
+const ROWS: i64 = 500;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Erased {
+    /// Whether there was something to erase.
+    pub erased: bool,
+}
+
+/// What is still to be done.
+struct Work {
+    contact: Option<ContactId>,
+    addresses: Vec<EmailAddress>,
+    unsubscribed_at: Option<Timestamp>,
+    secret: Secret,
+}
+
+/// Afterwards nothing tells who this was. It can be cut short at any point, and called again until it says that there was nothing
+/// left to erase.
+pub async fn erase(cx: &Cx, email: &EmailAddress) -> Result<Erased, StorageError> {
+    let mut erased = false;
+    loop {
+        let (within, address) = (cx.clone(), email.clone());
+        let work = cx.database().write(move |tx| begin(tx, &within, &address)).await?;
+        erased |= carry_out(cx, &work).await?;
+        // One that was cut short long ago can stand before the one of today.
+        let Some(contact) = work.contact else { return Ok(Erased { erased }) };
+        finish(cx, contact).await?;
+    }
+}
+
+async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
+    let items = cx.items().await?;
+    if let Some(contact) = work.contact {
+        clear_ledger(cx, contact).await?;
+    }
+    let mut any = work.contact.is_some();
+    for address in &work.addresses {
+        any |= forget(&items, work, address, cx.now()).await?;
+        any |= end_executions(&items, address).await?;
+        any |= delete_all(&items, &tables::MAIN, address).await?;
+        any |= delete_all(&items, &tables::EVENTS, address).await?;
+        delete_captured(cx, address).await?;
+    }
+    Ok(any)
+}
+
+/// Finds what is to be erased, or what an earlier call has begun. The relations are clean when it ends, but for the ledger.
+fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, DatabaseError> {
+    let secret = Secret::find_or_make(tx, cx)?;
+    let hash = secret.hash(email);
+    if let Some(known) = store::find(tx, cx, email)? {
+        let addresses = addresses_of(tx, known.id)?;
+        clear_relations(tx, cx, known.id)?;
+        let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
+        let sql = "INSERT INTO erasures (workspace_id, lead_id, address_hash, addresses, begun_at)
+                   VALUES ($1, $2, $3, $4, $5)
+                   ON CONFLICT (lead_id) DO UPDATE SET address_hash = excluded.address_hash,
+                       addresses = excluded.addresses, done_at = NULL";
+        let params = [
+            Param::Int(cx.workspace_id().get()),
+            Param::Int(known.id.get()),
+            Param::Text(&hash),
+            Param::Text(&json),
+            Param::Int(cx.now().as_millisecond()),
+        ];
+        tx.execute(sql, &params)?;
+        cx.record(tx, "contact.erase", "contact", &known.id.to_string())?;
+    }
+    under_way(tx, cx, email, &hash, secret)
+}
+
+/// What was begun last, by this call or by one that was cut short.
+fn under_way(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    email: &EmailAddress,
+    hash: &str,
+    secret: Secret,
+) -> Result<Work, DatabaseError> {
+    let sql = "SELECT e.lead_id, CAST(e.addresses AS TEXT), l.unsubscribed_at
+               FROM erasures e JOIN leads l ON l.id = e.lead_id
+               WHERE e.workspace_id = $1 AND e.address_hash = $2 AND e.done_at IS NULL
+               ORDER BY e.id LIMIT 1";
+    let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Text(hash)])?;
+    let Some(row) = rows.first() else {
+        // Nobody's, but there can be items: a suppression, or events of somebody who was never a contact.
+        let (contact, addresses) = (None, vec![email.clone()]);
+        return Ok(Work { contact, addresses, unsubscribed_at: None, secret });
+    };
+    let addresses: Vec<String> = serde_json::from_str(row.text(1)?).unwrap_or_default();
+    let mut addresses: Vec<EmailAddress> =
+        addresses.iter().filter_map(|address| address.parse().ok()).collect();
+    if !addresses.contains(email) {
+        addresses.push(email.clone());
+    }
+    Ok(Work {
+        contact: Some(ContactId::from(row.int(0)?)),
+        addresses,
+        unsubscribed_at: row.optional_time(2)?,
+        secret,
+    })
+}
+
+fn addresses_of(tx: &mut Tx<'_>, contact: ContactId) -> Result<Vec<String>, DatabaseError> {
+    let sql = "SELECT value FROM channel_identities
+               WHERE lead_id = $1 AND channel = 'email' ORDER BY id LIMIT 1000";
+    let rows = tx.query(sql, &[Param::Int(contact.get())])?;
+    rows.iter().map(|row| row.text(0).map(ToOwned::to_owned)).collect()
+}
+
+fn clear_relations(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
+    for sql in [
+        "DELETE FROM confirmations WHERE subscription_id IN (
+             SELECT id FROM subscriptions WHERE lead_id = $1)",
+        "DELETE FROM subscriptions WHERE lead_id = $1",
+        "DELETE FROM topic_preferences WHERE lead_id = $1",
+        "UPDATE consent_log SET ip = NULL, user_agent = NULL, reason = NULL WHERE lead_id = $1",
+        "DELETE FROM channel_identities WHERE lead_id = $1",
+    ] {
+        tx.execute(sql, &[Param::Int(contact.get())])?;
+    }
+    let sql =
+        "UPDATE leads SET erased_at = $2, updated_at = $2, display_name = NULL, locale = NULL,
+                   timezone = NULL, attributes = '{}'
+               WHERE id = $1";
+    let params = [Param::Int(contact.get()), Param::Int(cx.now().as_millisecond())];
+    tx.execute(sql, &params).map(drop)
+}
+
+/// What was sent stays as a fact, without the person and without the words. What was not is not sent any more. Of what was just handed to
+/// the provider nobody knows.
+async fn clear_ledger(cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
+    let status = |waiting: &str, ended: &str| {
+        format!(
+            "status = CASE WHEN status = 'claimed' AND handed_at IS NOT NULL THEN 'uncertain'
+                           WHEN status IN ({waiting}) THEN '{ended}' ELSE status END,
+             skip_reason = CASE WHEN status IN ({waiting}) AND NOT (status = 'claimed' AND handed_at IS NOT NULL)
+                                THEN 'erased' ELSE skip_reason END,
+             email = NULL, last_error = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2"
+        )
+    };
+    let messages = format!(
+        "UPDATE transactional_messages
+         SET {}, reply_to = NULL, subject = NULL, html_body = NULL, text_body = NULL, context = '{{}}', envelope = '{{}}',
+             metadata = '{{}}'
+         WHERE id IN (SELECT id FROM transactional_messages WHERE lead_id = $1 AND email IS NOT NULL
+                      ORDER BY id LIMIT $3)",
+        status("'queued', 'claimed'", "cancelled")
+    );
+    let recipients = format!(
+        "UPDATE campaign_recipients SET {}
+         WHERE id IN (SELECT id FROM campaign_recipients WHERE lead_id = $1 AND email IS NOT NULL
+                      ORDER BY id LIMIT $3)",
+        status("'pending', 'queued', 'claimed'", "skipped")
+    );
+    for sql in [messages, recipients] {
+        loop {
+            let (sql, now) = (sql.clone(), cx.now().as_millisecond());
+            let clear = cx.database().write(move |tx| {
+                tx.execute(&sql, &[Param::Int(contact.get()), Param::Int(now), Param::Int(ROWS)])
+            });
+            let cleared: Result<u64, DatabaseError> = clear.await;
+            if cleared? == 0 {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The profile with its tags and the suppression go in the transaction that writes down what must be remembered of them.
+async fn forget(
+    items: &Arc<dyn ItemStore>,
+    work: &Work,
+    email: &EmailAddress,
+    now: Timestamp,
+) -> Result<bool, StorageError> {
+    let memory_key = work.secret.key(email);
+    let wanted = [keys::profile(email), keys::suppression(email), memory_key.clone()];
+    for _ in 0..race::ATTEMPTS {
+        let mut found = items.batch_get(&tables::MAIN, &wanted).await?.into_iter();
+        let mut next = || found.next().flatten();
+        let (profile, suppression, memory) = (next(), next(), next());
+        let before = memory.as_ref().map(|item| Memory::read(email, item)).unwrap_or_default();
+        let profile = profile.map(Profile::from);
+        let suppression = suppression.map(|item| Suppression::read(email.clone(), &item));
+        let after = remembered(&before, profile.as_ref(), suppression.as_ref(), work, now);
+        let nothing = profile.is_none() && suppression.is_none();
+        if nothing && after == before {
+            return Ok(false);
+        }
+        let expected = match &suppression {
+            Some(known) => {
+                Expect::That(Condition::eq("suppressedAt", keys::time(known.suppressed_at)))
+            }
+            None => Expect::Absent,
+        };
+        let mut txn = Txn::new()
+            .delete(&tables::MAIN, keys::suppression(email), expected)
+            .delete(&tables::MAIN, keys::suppression_entry(email), Expect::Anything)
+            .delete(&tables::MAIN, keys::profile(email), same_tags(profile.as_ref()));
+        for tag in profile.iter().flat_map(Profile::tags) {
+            txn = txn.delete(&tables::MAIN, keys::tag(&tag, email), Expect::Anything);
+        }
+        if !after.is_empty() {
+            txn = txn.put(&tables::MAIN, after.to_item(&memory_key), Expect::Anything);
+        }
+        match items.transact(txn).await {
+            Ok(()) => return Ok(!nothing),
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Conflict.into())
+}
+
+/// The strictest of what is known now and what was known of an earlier one with this address.
+fn remembered(
+    before: &Memory,
+    profile: Option<&Profile>,
+    suppression: Option<&Suppression>,
+    work: &Work,
+    now: Timestamp,
+) -> Memory {
+    let flagged = profile.filter(|profile| profile.suppressed()).map(|_| Suppression {
+        email: work.addresses[0].clone(),
+        kind: Kind::Manual,
+        reason: String::new(),
+        suppressed_at: now,
+        source: None,
+        actor: None,
+        note: None,
+    });
+    let suppression = suppression.cloned().or_else(|| before.suppression.clone()).or(flagged);
+    let unsubscribed = profile.is_some_and(Profile::unsubscribed).then_some(now);
+    let unsubscribed_at = before.unsubscribed_at.or(work.unsubscribed_at).or(unsubscribed);
+    Memory { suppression, unsubscribed_at }
+}
+
+fn same_tags(profile: Option<&Profile>) -> Expect {
+    match profile {
+        None => Expect::Absent,
+        Some(profile) => match profile.item().get("tags") {
+            Some(tags) => Expect::That(Condition::eq("tags", tags.clone())),
+            None => Expect::That(Condition::not_exists("tags")),
+        },
+    }
+}
+
+/// Both sides of each.
+async fn end_executions(
+    items: &Arc<dyn ItemStore>,
+    email: &EmailAddress,
+) -> Result<bool, StorageError> {
+    let mut any = false;
+    loop {
+        let query = Query::new(&tables::MAIN, keys::subscriber(email)).begins_with("EXEC#");
+        let found = items.query(query.limit(EXECUTIONS)).await?.items;
+        let mut txn = Txn::new();
+        for item in &found {
+            let own = tables::MAIN.key_of(item).map_err(StoreError::from)?;
+            let partner = Key::new(own.sort.clone().unwrap_or_default(), own.partition.clone());
+            txn = txn.delete(&tables::MAIN, own, Expect::Anything);
+            txn = txn.delete(&tables::MAIN, partner, Expect::Anything);
+        }
+        if found.is_empty() {
+            return Ok(any);
+        }
+        items.transact(txn).await?;
+        any = true;
+    }
+}
+
+async fn delete_all(
+    items: &Arc<dyn ItemStore>,
+    table: &'static Table,
+    email: &EmailAddress,
+) -> Result<bool, StorageError> {
+    let mut any = false;
+    loop {
+        let query = Query::new(table, keys::subscriber(email)).limit(ITEMS);
+        let found = items.query(query).await?.items;
+        let mut txn = Txn::new();
+        for item in &found {
+            let key = table.key_of(item).map_err(StoreError::from)?;
+            txn = txn.delete(table, key, Expect::Anything);
+        }
+        if found.is_empty() {
+            return Ok(any);
+        }
+        items.transact(txn).await?;
+        any = true;
+    }
+}
+
+/// Mail that was kept to look at instead of being sent.
+async fn delete_captured(cx: &Cx, email: &EmailAddress) -> Result<(), DatabaseError> {
+    let sql = "DELETE FROM captured_mails
+               WHERE workspace_id = $1 AND LOWER(CAST(rcpt_to AS TEXT)) LIKE $2 ESCAPE '!'";
+    let escaped = email.as_str().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    let (workspace, pattern) = (cx.workspace_id().get(), format!("%\"{escaped}\"%"));
+    let delete = cx.database().write(move |tx| {
+        tx.execute(sql, &[Param::Int(workspace), Param::Text(&pattern)]).map(drop)
+    });
+    delete.await
+}
+
+/// Now nothing tells the addresses any more, this row neither.
+async fn finish(cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
+    let now = cx.now().as_millisecond();
+    let finish = cx.database().write(move |tx| {
+        let sql = "UPDATE erasures SET addresses = NULL, done_at = $2
+                   WHERE lead_id = $1 AND done_at IS NULL";
+        tx.execute(sql, &[Param::Int(contact.get()), Param::Int(now)]).map(drop)
+    });
+    finish.await
+}

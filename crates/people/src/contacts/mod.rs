@@ -1,0 +1,165 @@
+//! Contacts: the people of a workspace, known by an address.
+//!
+//! A contact is a row in `leads` with its identity, and the subscriber's items of seed 000. The PROFILE is the truth for the
+//! first name, the attributes, the tags and the flags; every tag has an entry in the tag's index, written in the same
+//! transaction. Here: making, changing, finding and erasing them. Not here: what they agreed to (`consent`), and whom we
+//! must not write to (`suppression`); nothing here clears a flag of either.
+
+mod erase;
+mod list;
+pub(crate) mod profile;
+mod rules;
+mod show;
+pub(crate) mod store;
+#[cfg(test)]
+mod tests;
+mod values;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use tidings_access::{Actor, Cx, StorageError};
+use tidings_kernel::{EmailAddress, Value};
+use tidings_sql::DatabaseError;
+
+use profile::Profile;
+use store::Known;
+
+pub use erase::{Erased, erase};
+pub use list::{After, Filter, ListError, Standing, list};
+pub use rules::{Change, Edit, TooMuch};
+pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
+pub use store::ensure;
+pub use values::{
+    Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,
+    MAX_TAGS, Tag, TagChange, TagError,
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contact {
+    pub id: ContactId,
+    pub email: EmailAddress,
+    pub first_name: Option<String>,
+    pub attributes: BTreeMap<String, Value>,
+    pub tags: BTreeSet<String>,
+    pub unsubscribed: bool,
+    pub suppressed: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub struct Upsert {
+    pub email: EmailAddress,
+    pub first_name: Option<FirstName>,
+    pub attributes: Attributes,
+    pub tags: Option<TagChange>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Update {
+    pub email: EmailAddress,
+    pub edit: Edit,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upserted {
+    pub contact: Contact,
+    /// There was no profile before.
+    pub created: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpsertError {
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    #[error("the contact could not be saved")]
+    Store(#[from] StorageError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    #[error("there is no contact with this address")]
+    Missing,
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    #[error("the contact could not be saved")]
+    Store(#[from] StorageError),
+}
+
+/// Afterwards there is a contact with this address, with what was named and with what it had before. It takes back neither an
+/// unsubscription nor a suppression, and whoever is suppressed comes back suppressed.
+pub async fn upsert(cx: &Cx, cmd: Upsert) -> Result<Upserted, UpsertError> {
+    let known = make_known(cx, &cmd.email).await.map_err(StorageError::from)?;
+    let first_name = cmd.first_name.map_or(Change::Keep, Change::Set);
+    let edit = Edit { first_name, attributes: cmd.attributes, tags: cmd.tags };
+    write::write(cx, &cmd.email, known, &edit).await
+}
+
+/// Changes what is named of a contact that is there, and nothing else.
+pub async fn update(cx: &Cx, cmd: Update) -> Result<Contact, UpdateError> {
+    let (within, email) = (cx.clone(), cmd.email.clone());
+    let find = cx.database().write(move |tx| {
+        let Some(known) = store::find(tx, &within, &email)? else { return Ok(None) };
+        if *within.actor() != Actor::Worker {
+            within.record(tx, "contact.update", "contact", &known.id.to_string())?;
+        }
+        let secret = crate::suppression::memory::Secret::find(tx, &within)?;
+        Ok(Some(write::Person { known, secret }))
+    });
+    let known: Option<write::Person> =
+        find.await.map_err(|error: DatabaseError| StorageError::from(error))?;
+    let known = known.ok_or(UpdateError::Missing)?;
+    let done = write::write(cx, &cmd.email, known, &cmd.edit).await;
+    done.map(|done| done.contact).map_err(|error| match error {
+        UpsertError::TooMuch(error) => error.into(),
+        UpsertError::Store(error) => error.into(),
+    })
+}
+
+/// Replaces, adds or removes tags of a contact that is there. Replacing by none clears them.
+pub async fn tag(cx: &Cx, email: EmailAddress, change: TagChange) -> Result<Contact, UpdateError> {
+    update(cx, Update { email, edit: Edit { tags: Some(change), ..Edit::default() } }).await
+}
+
+async fn make_known(cx: &Cx, email: &EmailAddress) -> Result<write::Person, DatabaseError> {
+    let (within, email) = (cx.clone(), email.clone());
+    let make = cx.database().write(move |tx| {
+        let before = store::find(tx, &within, &email)?;
+        let action = if before.is_some() { "contact.update" } else { "contact.create" };
+        let known = match before {
+            Some(known) => known,
+            None => {
+                store::ensure(tx, &within, &email)?;
+                store::find(tx, &within, &email)?.ok_or(DatabaseError::NoRow)?
+            }
+        };
+        // What workers do for others is in the log of those.
+        if *within.actor() != Actor::Worker {
+            within.record(tx, action, "contact", &known.id.to_string())?;
+        }
+        let secret = crate::suppression::memory::Secret::find(tx, &within)?;
+        Ok(write::Person { known, secret })
+    });
+    make.await
+}
+
+impl Contact {
+    fn new(email: EmailAddress, known: &Known, profile: &Profile) -> Self {
+        // The identity knows how it was typed first; the profile and the key only how it is compared.
+        let email = known.typed.parse().unwrap_or(email);
+        let created_at = profile.created_at().unwrap_or(known.created_at);
+        Self {
+            id: known.id,
+            email,
+            first_name: profile.first_name().map(ToOwned::to_owned),
+            attributes: profile.attributes(),
+            tags: profile.tags(),
+            unsubscribed: profile.unsubscribed() || known.unsubscribed_at.is_some(),
+            suppressed: profile.suppressed(),
+            created_at,
+            updated_at: profile.updated_at().unwrap_or(created_at),
+        }
+    }
+}

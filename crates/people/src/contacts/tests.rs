@@ -1,0 +1,1 @@
+//! How contacts behave, on every SQL engine.

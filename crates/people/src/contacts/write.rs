@@ -1,0 +1,136 @@
+//! The one writer of profiles and of the indexes of tags.
+
+use jiff::Timestamp;
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{Condition, EmailAddress, Expect, Item, StoreError, Txn, Update, tables};
+
+use super::profile::{self, Profile};
+use super::rules::{self, Edit, Plan};
+use super::store::Known;
+use super::{Contact, UpsertError, Upserted};
+use crate::keys;
+use crate::race;
+use crate::suppression::Suppression;
+use crate::suppression::memory::{Memory, Secret};
+
+/// Whose profile it is, as far as the relations know.
+pub(super) struct Person {
+    pub(super) known: Known,
+    /// To look whether somebody with this address was erased.
+    pub(super) secret: Option<Secret>,
+}
+
+/// The items that an edit depends on.
+struct Held {
+    profile: Option<Profile>,
+    suppression: Option<Item>,
+    memory: Memory,
+}
+
+pub(super) async fn write(
+    cx: &Cx,
+    email: &EmailAddress,
+    person: Person,
+    edit: &Edit,
+) -> Result<Upserted, UpsertError> {
+    let items = cx.items().await?;
+    let mut wanted = vec![keys::profile(email), keys::suppression(email)];
+    wanted.extend(person.secret.as_ref().map(|secret| secret.key(email)));
+    for _ in 0..race::ATTEMPTS {
+        let found = items.batch_get(&tables::MAIN, &wanted).await.map_err(StorageError::from)?;
+        let held = Held::read(email, found);
+        let before = held.profile.clone().unwrap_or_default();
+        let plan = rules::plan(&before, edit)?;
+        let created = held.profile.is_none();
+        if !created && plan.is_empty() {
+            let contact = Contact::new(email.clone(), &person.known, &before);
+            return Ok(Upserted { contact, created });
+        }
+        let update = held.update(email, &person.known, &plan, cx.now());
+        let after = update.apply(held.profile.as_ref().map(Profile::item));
+        let after = after.map_err(|error| StorageError::from(StoreError::from(error)))?;
+        match items.transact(held.txn(email, update, &plan, cx.now())).await {
+            Ok(()) => {
+                let profile = after.map(Profile::from).unwrap_or_default();
+                let contact = Contact::new(email.clone(), &person.known, &profile);
+                return Ok(Upserted { contact, created });
+            }
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(StorageError::from(error).into()),
+        }
+    }
+    Err(StorageError::from(StoreError::Conflict).into())
+}
+
+impl Held {
+    fn read(email: &EmailAddress, found: Vec<Option<Item>>) -> Self {
+        let mut found = found.into_iter();
+        let mut next = || found.next().flatten();
+        let (profile, suppression, memory) = (next(), next(), next());
+        Self {
+            profile: profile.map(Profile::from),
+            suppression,
+            memory: memory.map(|item| Memory::read(email, &item)).unwrap_or_default(),
+        }
+    }
+
+    fn update(&self, email: &EmailAddress, known: &Known, plan: &Plan, now: Timestamp) -> Update {
+        let suppressed = self.suppression.is_some() || self.memory.suppression.is_some();
+        let unsubscribed = known.unsubscribed_at.is_some() || self.memory.unsubscribed_at.is_some();
+        let mut update = Update::new(&tables::MAIN, keys::profile(email))
+            .set("email", email.as_str())
+            .set("updatedAt", keys::time(now))
+            .set_if_absent("createdAt", keys::time(now))
+            .set_if_absent("unsubscribed", unsubscribed)
+            .set_if_absent("suppressed", suppressed)
+            .expect(self.unchanged());
+        for (name, value) in &plan.set {
+            update = update.set(name.as_str(), value.clone());
+        }
+        for name in &plan.remove {
+            update = update.remove(name.as_str());
+        }
+        match &plan.tags {
+            Some(tags) => update.set("tags", profile::tag_list(tags)),
+            None => update.set_if_absent("tags", profile::tag_list(&Default::default())),
+        }
+    }
+
+    /// The tags are those that the plan was made for, or the index would get out of step; and so is all else that the
+    /// limits were checked for.
+    fn unchanged(&self) -> Expect {
+        let Some(profile) = &self.profile else { return Expect::Absent };
+        let same = |name: &str| match profile.item().get(name) {
+            Some(value) => Condition::eq(name, value.clone()),
+            None => Condition::not_exists(name),
+        };
+        // An update makes an item where there is none, so that one is there must be said.
+        Expect::That(Condition::exists("PK").and(same("tags")).and(same("updatedAt")))
+    }
+
+    fn txn(&self, email: &EmailAddress, update: Update, plan: &Plan, now: Timestamp) -> Txn {
+        let mut txn = Txn::new().update(update);
+        for tag in &plan.tagged {
+            txn = txn.put(&tables::MAIN, profile::tag_item(tag, email, now), Expect::Anything);
+        }
+        for tag in &plan.untagged {
+            txn = txn.delete(&tables::MAIN, keys::tag(tag, email), Expect::Anything);
+        }
+        if self.profile.is_some() || self.suppression.is_some() {
+            return txn;
+        }
+        match &self.memory.suppression {
+            // Nobody suppresses the address between our look and our write.
+            None => txn.check(&tables::MAIN, keys::suppression(email), Expect::Absent),
+            // Whoever asks finds it where suppressions are.
+            Some(remembered) => {
+                let restored = Suppression { email: email.clone(), ..remembered.clone() };
+                txn.put(&tables::MAIN, restored.to_item(), Expect::Absent).put(
+                    &tables::MAIN,
+                    restored.to_entry(),
+                    Expect::Anything,
+                )
+            }
+        }
+    }
+}

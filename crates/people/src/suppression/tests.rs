@@ -1,0 +1,1 @@
+//! How suppressions behave, on every SQL engine.
