@@ -36,6 +36,9 @@ pub(super) struct Listing<K> {
     pub(super) limit: Limit,
 }
 
+/// A query that is a `T`.
+pub(super) struct Asked<T>(pub(super) T);
+
 /// Something that is read field by field. `None` means that a violation was noted.
 pub(super) trait FromFields: Sized {
     fn from_fields(fields: &mut Fields) -> Option<Self>;
@@ -97,8 +100,19 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Vec<T>> {
+        match self.optional_list(name)? {
+            Some(values) => Some(values),
+            None => self.wrong(name, "this is required"),
+        }
+    }
+
+    /// A list of texts that may be left out. One that is there has at least one.
+    pub(super) fn optional_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Vec<T>>> {
         let values = match self.take(name) {
-            None => return self.wrong(name, "this is required"),
+            None => return Some(None),
             Some(Value::Array(values)) if !values.is_empty() => values,
             Some(_) => return self.wrong(name, "use a list of at least one text"),
         };
@@ -109,7 +123,7 @@ impl Fields {
         let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
         // All of them first: the first mistake must not hide the second.
         let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect()
+        read.into_iter().collect::<Option<Vec<T>>>().map(Some)
     }
 
     /// Notes what a single field cannot know.
@@ -183,11 +197,20 @@ impl<T: FromFields> FromRequest<V1> for Body<T> {
 impl<K: Cursor> FromRequestParts<V1> for Listing<K> {
     type Rejection = Problem;
 
+    async fn from_request_parts(parts: &mut Parts, v1: &V1) -> Result<Self, Problem> {
+        Asked::from_request_parts(parts, v1).await.map(|Asked(listing)| listing)
+    }
+}
+
+impl<T: FromFields> FromRequestParts<V1> for Asked<T> {
+    type Rejection = Problem;
+
     async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(pairs) =
             pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
         Fields::read(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
+            .map(Self)
     }
 }
 

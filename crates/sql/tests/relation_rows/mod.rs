@@ -345,6 +345,7 @@ pub(crate) const TABLES: [Table; 19] = [
             &[("delivery_id", "999")],
             &[("duration_ms", "-1")],
             &[("attempted_at", "-1")],
+        ],
     },
     Table {
         name: "signing_keys",
