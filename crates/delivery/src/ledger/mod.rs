@@ -17,7 +17,8 @@ use tidings_jobs::{Handler, Outcome, for_contract};
 use tidings_kernel::{Queue, queues};
 use tidings_sql::{Database, DatabaseError};
 
-pub use messages::{Message, Source};
+pub use crate::links::Source;
+pub use messages::Message;
 
 /// How long a message waits that cannot be sent now for a reason that is not its own.
 const PAUSE: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
-    Cancellation, Condition, Expect, Item, ItemStore, StoreError, Txn, Update, Value, tables,
+    Cancellation, Condition, Expect, Item, StoreError, Txn, Update, Value, tables,
 };
 use tidings_people::keys as people;
 
@@ -120,21 +120,6 @@ pub(super) async fn append(
 pub(super) async fn of_message(cx: &Cx, source: Source) -> Result<Seen, StorageError> {
     let item = cx.items().await?.get(&tables::EVENTS, &keys::message(source)).await?;
     Ok(Seen::of(item.as_ref()))
-}
-
-/// The newest events of a person of these kinds, newest first.
-pub(super) async fn newest(
-    items: &dyn ItemStore,
-    partition: String,
-    limit: usize,
-    filter: Condition,
-) -> Result<Vec<Item>, StoreError> {
-    let query = tidings_kernel::Query::new(&tables::EVENTS, partition)
-        .begins_with("EVT#")
-        .backward()
-        .limit(limit)
-        .filter(filter);
-    Ok(items.query(query).await?.items)
 }
 
 /// An event and what was read for it.

@@ -19,6 +19,7 @@ CREATE TABLE consent_log (
     action {key} NOT NULL CHECK (
         action IN ('requested', 'confirmed', 'subscribed', 'unsubscribed', 'resubscribed', 'topic_on', 'topic_off')
     ),
+    acted_by {key} NOT NULL CHECK (acted_by IN ('person', 'operator', 'import')),
     source TEXT NOT NULL CHECK (length(source) BETWEEN 1 AND 200),
     reason TEXT,
     ip TEXT,
@@ -33,13 +34,14 @@ CREATE TABLE consent_log (
 );
 CREATE INDEX consent_log_lead ON consent_log (lead_id, id);
 
--- Who asked to be subscribed and has not confirmed yet.
+-- Who asked to be subscribed and has not confirmed yet. `recent_sends` has the times of the last mails that asked.
 CREATE TABLE confirmations (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     subscription_id BIGINT NOT NULL UNIQUE,
     sends BIGINT NOT NULL DEFAULT 0 CHECK (sends >= 0),
     last_sent_at BIGINT,
+    recent_sends {json} NOT NULL DEFAULT '[]',
     expires_at BIGINT NOT NULL,
     confirmed_at BIGINT,
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
@@ -49,7 +51,24 @@ CREATE TABLE confirmations (
 
 -- Whether a new subscription must be confirmed, and with which template it is asked.
 ALTER TABLE audiences ADD COLUMN double_opt_in BIGINT NOT NULL DEFAULT 0 CHECK (double_opt_in IN (0, 1));
-ALTER TABLE audiences ADD COLUMN confirm_template_key TEXT;
+ALTER TABLE audiences ADD COLUMN confirm_template_key TEXT CHECK (length(confirm_template_key) BETWEEN 1 AND 200);
+
+-- When somebody last agreed: whoever left an audience and agreed to one client's part of it since is back for that.
+ALTER TABLE subscriptions ADD COLUMN agreed_at BIGINT;
+
+-- When marketing mail waits: not more than so many in so many hours, and not at night. Minutes count from midnight.
+CREATE TABLE workspace_settings (
+    workspace_id BIGINT PRIMARY KEY REFERENCES workspaces (id),
+    frequency_cap_count BIGINT CHECK (frequency_cap_count BETWEEN 1 AND 100),
+    frequency_cap_hours BIGINT CHECK (frequency_cap_hours BETWEEN 1 AND 720),
+    quiet_from BIGINT CHECK (quiet_from BETWEEN 0 AND 1439),
+    quiet_until BIGINT CHECK (quiet_until BETWEEN 0 AND 1439),
+    quiet_zone TEXT,
+    updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
+    CHECK ((frequency_cap_count IS NULL) = (frequency_cap_hours IS NULL)),
+    CHECK ((quiet_from IS NULL) = (quiet_until IS NULL)),
+    CHECK (quiet_from <> quiet_until)
+);
 
 -- Whom a client writes as.
 CREATE TABLE senders (
@@ -186,3 +205,14 @@ CREATE TABLE erasures (
     FOREIGN KEY (workspace_id, lead_id) REFERENCES leads (workspace_id, id)
 );
 CREATE INDEX erasures_under_way ON erasures (workspace_id, address_hash) WHERE done_at IS NULL;
+
+-- What a provider or a person sent that is about no message of any workspace. Kept for a while, to look at.
+CREATE TABLE stray_events (
+    id {serial} CHECK (id > 0),
+    provider_event_id {key} NOT NULL UNIQUE CHECK (length(provider_event_id) BETWEEN 1 AND 500),
+    event_type {key} NOT NULL CHECK (length(event_type) BETWEEN 1 AND 100),
+    reason TEXT NOT NULL,
+    received_at BIGINT NOT NULL CHECK (received_at >= 0),
+    body TEXT NOT NULL
+);
+CREATE INDEX stray_events_age ON stray_events (received_at);

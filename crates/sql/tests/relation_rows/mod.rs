@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 19] = [
+pub(crate) const TABLES: [Table; 20] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -355,6 +355,24 @@ pub(crate) const TABLES: [Table; 19] = [
             &[("secret", "NULL")],
             &[("created_at", "-1")],
             &[("created_at", "NULL")],
+        ],
+    },
+    Table {
+        name: "stray_events",
+        row: &[
+            ("provider_event_id", "'sns-1'"),
+            ("event_type", "'Bounce'"),
+            ("reason", "'nobody'"),
+            ("received_at", "1"),
+            ("body", "'{}'"),
+        ],
+        refused: &[
+            &[("provider_event_id", "''")],
+            &[("provider_event_id", "NULL")],
+            &[("event_type", "''")],
+            &[("reason", "NULL")],
+            &[("received_at", "-1")],
+            &[("body", "NULL")],
         ],
     },
 ];
