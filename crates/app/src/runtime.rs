@@ -53,7 +53,7 @@ impl Runtime {
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        let ledger = Ledger::new(self.database.clone(), Arc::clone(&self.clock));
+        let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers

@@ -1,10 +1,16 @@
 //! Marking rows with what became of their messages.
+//!
+//! The same news, again or in another order, leave the same row: a first time is the earliest one, a number never goes
+//! down, and a status only goes up the list of [`RANKS`].
 
+use jiff::Timestamp;
 use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::Source;
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub enum Mark {
     Sent,
     Failed,
     Delivered,
@@ -15,14 +21,28 @@ pub(super) enum Mark {
     Unsubscribed,
 }
 
-/// The rows that a mark is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rows {
-    Recipient(i64),
-    Transactional(i64),
-    /// Of either table.
-    WithMessageId(String),
+/// What is known of a message besides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// What the provider calls it. Kept if the row has none, as after a hand-over without an answer.
+    pub provider_message_id: Option<String>,
+    /// How often it was opened and clicked in all, as far as is known.
+    pub opens: i64,
+    pub clicks: i64,
+    /// Why it failed.
+    pub error: Option<String>,
 }
+
+/// From what is least known of a message to what is most. What is not here (`skipped`, `cancelled`) was not sent, and
+/// nothing that comes back changes it.
+const RANKS: [&[&str]; 6] = [
+    &["pending", "queued", "claimed", "uncertain"],
+    &["sent"],
+    &["failed"],
+    &["delivered"],
+    &["bounced"],
+    &["complained"],
+];
 
 impl Mark {
     /// The column that keeps the first time.
@@ -39,65 +59,74 @@ impl Mark {
         }
     }
 
-    /// The status that it gives, and those that it comes after. News that come late change nothing.
-    fn status(self) -> Option<(&'static str, &'static str)> {
+    fn status(self) -> Option<&'static str> {
         match self {
-            Self::Sent => Some(("sent", "'pending', 'queued', 'claimed', 'uncertain'")),
-            Self::Failed => Some(("failed", "'pending', 'queued', 'claimed', 'uncertain', 'sent'")),
-            Self::Delivered => {
-                Some(("delivered", "'pending', 'queued', 'claimed', 'uncertain', 'sent'"))
-            }
-            Self::Bounced => Some((
-                "bounced",
-                "'pending', 'queued', 'claimed', 'uncertain', 'sent', 'delivered'",
-            )),
-            Self::Complained => Some((
-                "complained",
-                "'pending', 'queued', 'claimed', 'uncertain', 'sent', 'delivered', 'bounced'",
-            )),
+            Self::Sent => Some("sent"),
+            Self::Failed => Some("failed"),
+            Self::Delivered => Some("delivered"),
+            Self::Bounced => Some("bounced"),
+            Self::Complained => Some("complained"),
             Self::Opened | Self::Clicked | Self::Unsubscribed => None,
         }
     }
 }
 
-/// Marks the rows, and tells how many there are.
-pub(super) fn mark(
+/// Marks a row of the workspace, and tells whether there is one. Without a mark only the facts are noted.
+pub fn mark(
     tx: &mut Tx<'_>,
-    rows: &Rows,
-    mark: Mark,
-    at: i64,
-    now: i64,
-) -> Result<u64, DatabaseError> {
-    let (tables, condition, key): (&[&str], _, _) = match rows {
-        Rows::Recipient(id) => (&["campaign_recipients"], "id = $1", Param::Int(*id)),
-        Rows::Transactional(id) => (&["transactional_messages"], "id = $1", Param::Int(*id)),
-        Rows::WithMessageId(id) => (
-            &["campaign_recipients", "transactional_messages"],
-            "ses_message_id = $1",
-            Param::Text(id),
-        ),
-    };
-    let mut found = 0;
-    for table in tables {
-        let sql = format!("UPDATE {table} SET {} WHERE {condition}", changes(mark));
-        let params = [key, Param::Int(now), Param::Int(at)];
-        // PostgreSQL wants no parameter that the statement does not name.
-        let named = if mark.column().is_some() { 3 } else { 2 };
-        found += tx.execute(&sql, &params[..named])?;
-    }
-    Ok(found)
+    (workspace, source): (i64, Source),
+    mark: Option<(Mark, Timestamp)>,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql = format!(
+        "UPDATE {} SET {} WHERE id = $1 AND workspace_id = $2",
+        source.table(),
+        changes(mark.map(|(mark, _)| mark), facts)
+    );
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let (provider_id, error) = (text(&facts.provider_message_id), text(&facts.error));
+    // PostgreSQL wants no parameter that the statement does not name, so all of them are named.
+    let params = [
+        Param::Int(source.id()),
+        Param::Int(workspace),
+        Param::Int(now.as_millisecond()),
+        Param::Int(mark.map_or(0, |(_, at)| at.as_millisecond())),
+        Param::Text(&provider_id),
+        Param::Int(facts.opens),
+        Param::Int(facts.clicks),
+        Param::Text(&error),
+    ];
+    Ok(tx.execute(&sql, &params)? > 0)
 }
 
-fn changes(mark: Mark) -> String {
-    let mut changes = vec!["updated_at = $2".to_owned()];
-    if let Some(column) = mark.column() {
-        // The earliest, in whatever order they come.
-        changes.push(format!("{column} = CASE WHEN {column} <= $3 THEN {column} ELSE $3 END"));
-    }
-    if let Some((status, after)) = mark.status() {
+fn changes(mark: Option<Mark>, facts: &Facts) -> String {
+    let mut changes = vec![
+        "updated_at = CASE WHEN updated_at > $3 THEN updated_at ELSE $3 END".to_owned(),
+        "open_count = CASE WHEN open_count >= $6 THEN open_count ELSE $6 END".to_owned(),
+        "click_count = CASE WHEN click_count >= $7 THEN click_count ELSE $7 END".to_owned(),
+        named("ses_message_id", "$5", facts.provider_message_id.is_some()),
+        named("last_error", "$8", facts.error.is_some()),
+    ];
+    // The earliest, in whatever order they come.
+    let column = mark.and_then(Mark::column);
+    let kept = column.unwrap_or("sent_at");
+    let at = if column.is_some() { "$4" } else { "CAST(NULL AS BIGINT)" };
+    changes
+        .push(format!("{kept} = CASE WHEN {kept} <= $4 OR {at} IS NULL THEN {kept} ELSE {at} END"));
+    if let Some(status) = mark.and_then(Mark::status) {
+        let before = RANKS.iter().take_while(|rank| !rank.contains(&status)).copied().flatten();
+        let before: Vec<_> = before.map(|status| format!("'{status}'")).collect();
         changes.push(format!(
-            "status = CASE WHEN status IN ({after}) THEN '{status}' ELSE status END"
+            "status = CASE WHEN status IN ({}) THEN '{status}' ELSE status END",
+            before.join(", ")
         ));
     }
     changes.join(", ")
+}
+
+/// Sets a column that is still empty, if there is something to set it to.
+fn named(column: &str, param: &str, is_known: bool) -> String {
+    let known = if is_known { "1" } else { "0" };
+    format!("{column} = CASE WHEN {known} = 1 AND {column} IS NULL THEN {param} ELSE {column} END")
 }

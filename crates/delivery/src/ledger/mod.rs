@@ -4,8 +4,8 @@
 //! in another order, leaves the same row: a first time is the earliest one, and a status never goes back.
 
 mod campaign;
-mod events;
-mod marks;
+pub mod marks;
+mod messages;
 #[cfg(test)]
 mod tests;
 mod transactional;
@@ -14,8 +14,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_jobs::{Handler, Outcome, for_contract};
-use tidings_kernel::{Clock, Queue, queues};
+use tidings_kernel::{Queue, queues};
 use tidings_sql::{Database, DatabaseError};
+
+pub use messages::{Message, Source};
 
 /// How long a message waits that cannot be sent now for a reason that is not its own.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -24,12 +26,11 @@ const PAUSE: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub struct Ledger {
     database: Database,
-    clock: Arc<dyn Clock>,
 }
 
 impl Ledger {
-    pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
-        Self { database, clock }
+    pub fn new(database: Database) -> Self {
+        Self { database }
     }
 
     /// Who works on which queue.
@@ -37,8 +38,6 @@ impl Ledger {
         vec![
             (&queues::TRANSACTIONAL_EMAIL, for_contract(transactional::Send(self.clone()))),
             (&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone()))),
-            (&queues::SES_WEBHOOKS, Arc::new(events::ProviderEvents(self.clone()))),
-            (&queues::EMAIL_EVENTS, for_contract(events::FirstPartyEvents(self.clone()))),
         ]
     }
 }

@@ -1,12 +1,12 @@
-//! The workers of the four mail queues, on both engines, with the examples of the contracts.
+//! The workers of the queues of mail that goes out, on both engines, with the examples of the contracts.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, Receipt, queues};
-use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, Tls};
-use tidings_testkit::{FakeClock, PostgresDatabase};
+use tidings_sql::{Database, DatabaseError, PostgresOptions, Tls};
+use tidings_testkit::PostgresDatabase;
 
 use super::Ledger;
 
@@ -32,8 +32,7 @@ impl World {
 
     /// The rows that the examples of the contracts are about, not sent yet.
     async fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
-        let clock = FakeClock::at("2026-05-24T12:00:00Z".parse::<Timestamp>().unwrap());
-        let world = Self { ledger: Ledger::new(database, clock), server };
+        let world = Self { ledger: Ledger::new(database), server };
         for sql in [
             "INSERT INTO workspaces (id, name, created_at) VALUES (1, 'acme', 0)",
             "INSERT INTO clients (id, workspace_id, slug, name, created_at)
@@ -69,41 +68,23 @@ impl World {
     }
 
     async fn handle(&self, queue: &str, body: &str) -> Outcome {
-        self.handle_again(queue, body, 1).await
-    }
-
-    async fn handle_again(&self, queue: &str, body: &str, receives: u32) -> Outcome {
         let handlers = self.ledger.handlers();
         let (_, handler): &(_, Arc<dyn Handler>) =
             handlers.iter().find(|(one, _)| one.name == queue).unwrap();
         let delivery = Delivery {
             id: "m".into(),
             body: body.into(),
-            receives,
+            receives: 1,
             enqueued_at: Timestamp::UNIX_EPOCH,
             receipt: Receipt("r".into()),
         };
         handler.handle(&delivery).await
-    }
-
-    /// Status and times of a recipient, as text.
-    async fn recipient(&self, id: i64) -> String {
-        let sql = "SELECT status, delivered_at, bounced_at, complained_at, first_opened_at,
-                          first_clicked_at, unsubscribed_at
-                   FROM campaign_recipients WHERE id = $1";
-        let rows = self.ledger.database.read(move |tx| tx.query(sql, &[Param::Int(id)])).await;
-        let rows = rows.map_err(|error: DatabaseError| error).unwrap();
-        let times: Vec<_> = (1..7).map(|column| rows[0].int(column).unwrap_or(-1)).collect();
-        format!("{} {times:?}", rows[0].text(0).unwrap())
     }
 }
 
 tidings_testkit::each_engine!(
     a_transactional_message_is_decided_by_its_row,
     a_batch_of_a_campaign_is_decided_by_its_rows,
-    news_in_any_order_and_twice_leave_the_same_row,
-    a_provider_settles_what_was_uncertain,
-    a_first_party_event_keeps_the_earliest_time,
     what_breaks_its_contract_is_given_up,
 );
 
@@ -153,66 +134,6 @@ async fn a_batch_of_a_campaign_is_decided_by_its_rows(world: &World) {
     let expected =
         Outcome::retry("1 of 2 recipients of batch campaign-55-batch-0001 are not of campaign 55");
     assert_eq!(world.handle(queue, &foreign).await, expected);
-}
-
-fn webhook(kind: &str, second: usize) -> String {
-    format!(
-        r#"{{"contract":"ses-webhooks","version":1,"provider":"ses","provider_event_id":"e-{kind}","notification_type":"{kind}","received_at":"1970-01-01T00:00:0{second}Z","ses_message_id":"ses-1"}}"#
-    )
-}
-
-async fn news_in_any_order_and_twice_leave_the_same_row(world: &World) {
-    let kinds = ["send", "delivery", "bounce", "complaint", "open", "click"];
-    let fresh =
-        "UPDATE campaign_recipients SET status = 'claimed', claimed_by = 'n', claimed_until = 1,
-                 sent_at = NULL, delivered_at = NULL, bounced_at = NULL, complained_at = NULL,
-                 first_opened_at = NULL, first_clicked_at = NULL WHERE id = 501";
-    let expected = "complained [2000, 3000, 4000, 5000, 6000, -1]";
-    for turn in 0..kinds.len() {
-        for backwards in [false, true] {
-            world.run(fresh).await;
-            let mut order: Vec<_> = kinds.iter().enumerate().collect();
-            order.rotate_left(turn);
-            if backwards {
-                order.reverse();
-            }
-            for (position, kind) in order.iter().chain(&order) {
-                let body = webhook(kind, position + 1);
-                assert_eq!(world.handle("ses-webhooks", &body).await, Outcome::Done);
-            }
-            assert_eq!(world.recipient(501).await, expected, "{order:?}");
-        }
-    }
-    assert_eq!(world.recipient(502).await, "pending [-1, -1, -1, -1, -1, -1]");
-}
-
-async fn a_provider_settles_what_was_uncertain(world: &World) {
-    for (kind, status) in [("send", "sent"), ("reject", "failed"), ("delivery", "delivered")] {
-        world.run("UPDATE campaign_recipients SET status = 'uncertain' WHERE id = 501").await;
-        world.handle("ses-webhooks", &webhook(kind, 1)).await;
-        assert!(world.recipient(501).await.starts_with(status), "{kind}");
-    }
-    let unknown = webhook("bounce", 1).replace("ses-1", "ses-9");
-    let outcome = world.handle("ses-webhooks", &unknown).await;
-    assert!(matches!(outcome, Outcome::Retry { .. }), "its id may not be written down yet");
-    assert_eq!(world.handle_again("ses-webhooks", &unknown, 7).await, Outcome::Done);
-}
-
-async fn a_first_party_event_keeps_the_earliest_time(world: &World) {
-    let event = |kind: &str, second: usize| {
-        format!(
-            r#"{{"contract":"email-events","version":1,"event_id":"t","event_type":"{kind}","occurred_at":"1970-01-01T00:00:0{second}Z","idempotency_key":"k","campaign_recipient_id":501}}"#
-        )
-    };
-    for body in [event("open", 3), event("click", 4), event("open", 2), event("unsubscribe", 5)] {
-        assert_eq!(world.handle("email-events", &body).await, Outcome::Done);
-    }
-    let expected = "pending [-1, -1, -1, 2000, 4000, 5000]";
-    assert_eq!(world.recipient(501).await, expected);
-    let missing = event("open", 1).replace("501", "999");
-    assert!(matches!(world.handle("email-events", &missing).await, Outcome::Retry { .. }));
-    let nobody = event("open", 1).replace(",\"campaign_recipient_id\":501", "");
-    assert!(matches!(world.handle("email-events", &nobody).await, Outcome::Dead { .. }));
 }
 
 async fn what_breaks_its_contract_is_given_up(world: &World) {

@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 15] = [
+pub(crate) const TABLES: [Table; 16] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -284,5 +284,15 @@ pub(crate) const TABLES: [Table; 15] = [
             ("happened_at", "1"),
         ],
         refused: &[&[("actor", "''")], &[("happened_at", "NULL")], &[("workspace_id", "999")]],
+    },
+    Table {
+        name: "signing_keys",
+        row: &[("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+            &[("created_at", "NULL")],
+        ],
     },
 ];

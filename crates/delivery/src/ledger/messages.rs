@@ -1,0 +1,141 @@
+//! What the ledger says of a message, for whoever has news of it.
+
+use tidings_sql::{DatabaseError, Param, Row, Tx};
+
+/// A row of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// Of `transactional_messages`.
+    Transactional(i64),
+    /// Of `campaign_recipients`.
+    Recipient(i64),
+}
+
+/// A message that was written down to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub source: Source,
+    pub workspace: i64,
+    pub client: i64,
+    pub contact: i64,
+    /// `None` once the person is erased.
+    pub email: Option<String>,
+    pub template_key: Option<String>,
+    pub subject: Option<String>,
+    /// What its counters are kept under: a campaign's own key, or `campaign-<id>`.
+    pub sequence_id: Option<String>,
+    pub provider_message_id: Option<String>,
+}
+
+impl Source {
+    pub fn id(self) -> i64 {
+        match self {
+            Self::Transactional(id) | Self::Recipient(id) => id,
+        }
+    }
+
+    /// As it is written in tags and keys: `t-101`, `c-501`.
+    pub fn reference(self) -> String {
+        match self {
+            Self::Transactional(id) => format!("t-{id}"),
+            Self::Recipient(id) => format!("c-{id}"),
+        }
+    }
+
+    /// What [`Source::reference`] wrote.
+    pub fn from_reference(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once('-')?;
+        let id = id.parse().ok().filter(|id| *id > 0)?;
+        match kind {
+            "t" => Some(Self::Transactional(id)),
+            "c" => Some(Self::Recipient(id)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn table(self) -> &'static str {
+        match self {
+            Self::Transactional(_) => "transactional_messages",
+            Self::Recipient(_) => "campaign_recipients",
+        }
+    }
+
+    /// Everything of [`Message`] but the source, of the rows `m`.
+    fn select(self) -> &'static str {
+        match self {
+            Self::Transactional(_) => {
+                "SELECT m.id, m.workspace_id, m.client_id, m.lead_id, m.email, m.ses_message_id, m.template_key,
+                        m.subject, NULL, NULL
+                 FROM transactional_messages m"
+            }
+            Self::Recipient(_) => {
+                "SELECT m.id, m.workspace_id, c.client_id, m.lead_id, m.email, m.ses_message_id, c.template_key,
+                        c.subject, c.external_key, c.id
+                 FROM campaign_recipients m
+                 JOIN campaigns c ON c.workspace_id = m.workspace_id AND c.id = m.campaign_id"
+            }
+        }
+    }
+
+    fn with_id(self, id: i64) -> Self {
+        match self {
+            Self::Transactional(_) => Self::Transactional(id),
+            Self::Recipient(_) => Self::Recipient(id),
+        }
+    }
+}
+
+impl Message {
+    /// Whichever workspace it is in: the row says so.
+    pub fn find(tx: &mut Tx<'_>, source: Source) -> Result<Option<Self>, DatabaseError> {
+        let sql = format!("{} WHERE m.id = $1", source.select());
+        let rows = tx.query(&sql, &[Param::Int(source.id())])?;
+        rows.first().map(|row| read(source, row)).transpose()
+    }
+
+    /// The messages that the provider calls so, at most two: one is the answer, and two are none.
+    pub fn of_provider(tx: &mut Tx<'_>, id: &str) -> Result<Vec<Self>, DatabaseError> {
+        let mut found = Vec::new();
+        for source in [Source::Transactional(0), Source::Recipient(0)] {
+            let sql = format!("{} WHERE m.ses_message_id = $1 LIMIT 2", source.select());
+            for row in tx.query(&sql, &[Param::Text(id)])? {
+                found.push(read(source, &row)?);
+            }
+        }
+        found.truncate(2);
+        Ok(found)
+    }
+}
+
+fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
+    let text = |column| -> Result<Option<String>, DatabaseError> {
+        Ok(row.optional_text(column)?.map(ToOwned::to_owned))
+    };
+    let campaign = row.optional_int(9)?.map(|id| format!("campaign-{id}"));
+    Ok(Message {
+        source: source.with_id(row.int(0)?),
+        workspace: row.int(1)?,
+        client: row.int(2)?,
+        contact: row.int(3)?,
+        email: text(4)?,
+        provider_message_id: text(5)?,
+        template_key: text(6)?,
+        subject: text(7)?,
+        sequence_id: text(8)?.or(campaign),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Source;
+
+    #[test]
+    fn a_reference_is_read_as_it_was_written() {
+        for source in [Source::Transactional(101), Source::Recipient(501)] {
+            assert_eq!(Source::from_reference(&source.reference()), Some(source));
+        }
+        for text in ["", "t-", "t-0", "t--1", "x-1", "101", "t-1x", "c-99999999999999999999"] {
+            assert_eq!(Source::from_reference(text), None, "{text:?}");
+        }
+    }
+}

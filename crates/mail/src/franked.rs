@@ -1,0 +1,35 @@
+//! What every message of an installation gets before it leaves: the address that bounces go to, and the signature.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
+
+use crate::dkim::Dkim;
+
+/// A sender that adds them and hands the message on.
+pub struct Franked {
+    pub sender: Arc<dyn Sender>,
+    /// Where bounces go instead of to the letter's sender.
+    pub return_path: Option<EmailAddress>,
+    pub dkim: Option<Dkim>,
+}
+
+#[async_trait]
+impl Sender for Franked {
+    fn name(&self) -> &'static str {
+        self.sender.name()
+    }
+
+    async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
+        let mime = match &self.dkim {
+            Some(dkim) => {
+                // Nothing is wrong with the message: the same would happen to every other one.
+                dkim.sign(&mail.mime).map_err(|error| SendError::Closed(error.to_string()))?
+            }
+            None => mail.mime.clone(),
+        };
+        let from = self.return_path.clone().unwrap_or_else(|| mail.from.clone());
+        self.sender.send(&Mail { from, mime, to: mail.to.clone(), tags: mail.tags.clone() }).await
+    }
+}

@@ -1,0 +1,254 @@
+//! Engagement events: what became of a message and what a person did with it, each recorded exactly once.
+//!
+//! Here: what an event is, and [`record`], the one way in. The item, what makes it unique and the counters are one
+//! transaction; the row in the ledger and the suppression follow, and are made so that whoever comes again with the
+//! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
+
+mod counters;
+mod rules;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use serde_json::Value as Json;
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::ledger::marks::{self, Facts, Mark};
+use tidings_delivery::ledger::{Message, Source};
+use tidings_kernel::EmailAddress;
+use tidings_sql::DatabaseError;
+
+pub use counters::{COUNTERS, Counts};
+pub use rules::{Bounce, Class};
+pub use store::keys;
+
+/// Something that happened to a message, or because of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Unique in the workspace: what has the same id is the same event, come again.
+    pub id: String,
+    pub kind: EventKind,
+    /// When it happened, as whoever saw it says.
+    pub occurred_at: Timestamp,
+    /// The message it is about, if that is known to be ours.
+    pub source: Option<Source>,
+    /// Whom it is about. Not always whom the message was written to: a copy can bounce too.
+    pub email: EmailAddress,
+    pub provider_message_id: Option<String>,
+    pub url: Option<String>,
+    pub user_agent: Option<String>,
+    /// Who opened or clicked: an object with `human: true` or `human: false`, and the reasons. Without one nobody knows.
+    pub verdict: Option<Json>,
+    /// After so many days it is forgotten, but stays counted.
+    pub keep_days: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKind {
+    /// The provider has it.
+    Send,
+    /// The server of the recipient has it.
+    Delivery,
+    Open,
+    Click,
+    Bounce(Bounce),
+    Complaint {
+        /// `abuse`, `not-spam` and the like, if it was said.
+        feedback: Option<String>,
+    },
+    /// The provider will not send it.
+    Reject {
+        reason: Option<String>,
+    },
+    Reply {
+        subject: Option<String>,
+        body: String,
+        /// An absence note and its like: kept, and not taken for an answer.
+        automatic: bool,
+    },
+    Unsubscribe,
+    /// It did not arrive yet.
+    Delay {
+        reason: Option<String>,
+    },
+    RenderingFailure {
+        error: Option<String>,
+    },
+}
+
+/// What became of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorded {
+    /// It is new, and counted.
+    Now,
+    /// It was recorded before. Whatever was left undone then is done now.
+    Before,
+    /// Its person is erased: nothing is kept.
+    Erased,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error("event {0} is about a message that this workspace does not have")]
+    NoMessage(String),
+    #[error("an event needs an id of 1 to 1024 bytes")]
+    Id,
+    #[error("other events of the same message kept coming first")]
+    Busy,
+    #[error("the event could not be recorded")]
+    Store(#[from] StorageError),
+}
+
+impl From<DatabaseError> for RecordError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl From<tidings_kernel::StoreError> for RecordError {
+    fn from(error: tidings_kernel::StoreError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+impl RecordError {
+    /// Whether the same event can come again and be recorded then.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::NoMessage(_) | Self::Busy => true,
+            Self::Id => false,
+            Self::Store(error) => error.is_passing(),
+        }
+    }
+}
+
+impl Event {
+    /// An event of nothing but what it must have.
+    pub fn new(id: impl Into<String>, kind: EventKind, email: EmailAddress, at: Timestamp) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            occurred_at: tidings_access::in_millis(at),
+            source: None,
+            email,
+            provider_message_id: None,
+            url: None,
+            user_agent: None,
+            verdict: None,
+            keep_days: None,
+        }
+    }
+
+    /// Whether a person did it, as far as is known.
+    pub(crate) fn is_human(&self) -> bool {
+        let human = self.verdict.as_ref().and_then(|verdict| verdict.get("human"));
+        human.and_then(Json::as_bool).unwrap_or(false)
+    }
+}
+
+impl EventKind {
+    /// As it is in keys and answers.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Send => "send",
+            Self::Delivery => "delivery",
+            Self::Open => "open",
+            Self::Click => "click",
+            Self::Bounce(_) => "bounce",
+            Self::Complaint { .. } => "complaint",
+            Self::Reject { .. } => "reject",
+            Self::Reply { .. } => "reply",
+            Self::Unsubscribe => "unsubscribe",
+            Self::Delay { .. } => "delay",
+            Self::RenderingFailure { .. } => "rendering_failure",
+        }
+    }
+
+    /// Every word of [`EventKind::as_str`].
+    pub const NAMES: [&'static str; 11] = [
+        "send",
+        "delivery",
+        "open",
+        "click",
+        "bounce",
+        "complaint",
+        "reject",
+        "reply",
+        "unsubscribe",
+        "delay",
+        "rendering_failure",
+    ];
+
+    /// What it says of the row in the ledger.
+    fn mark(&self) -> Option<Mark> {
+        match self {
+            Self::Send => Some(Mark::Sent),
+            Self::Delivery => Some(Mark::Delivered),
+            Self::Open => Some(Mark::Opened),
+            Self::Click => Some(Mark::Clicked),
+            Self::Bounce(bounce) if bounce.is_final() => Some(Mark::Bounced),
+            // The next try may arrive: nothing is settled.
+            Self::Bounce(_) => None,
+            Self::Complaint { .. } if !rules::is_complaint(self) => None,
+            Self::Complaint { .. } => Some(Mark::Complained),
+            Self::Reject { .. } | Self::RenderingFailure { .. } => Some(Mark::Failed),
+            Self::Unsubscribe => Some(Mark::Unsubscribed),
+            Self::Reply { .. } | Self::Delay { .. } => None,
+        }
+    }
+}
+
+/// Records an event: afterwards it is stored and counted once, the row of its message knows of it, and an address that
+/// must not be written to any more is suppressed. The same event again changes nothing.
+pub async fn record(cx: &Cx, mut event: Event) -> Result<Recorded, RecordError> {
+    if !(1..=1024).contains(&event.id.len()) {
+        return Err(RecordError::Id);
+    }
+    event.occurred_at = tidings_access::in_millis(event.occurred_at);
+    let message = match event.source {
+        Some(source) => match load(cx, source).await? {
+            None => return Err(RecordError::NoMessage(event.id)),
+            Some(message) if message.email.is_none() => return Ok(Recorded::Erased),
+            message => message,
+        },
+        None => None,
+    };
+    let recorded = store::append(cx, &event, message.as_ref()).await?;
+    if let Some(message) = &message {
+        mark(cx, &event, message).await?;
+    }
+    Ok(recorded)
+}
+
+async fn load(cx: &Cx, source: Source) -> Result<Option<Message>, DatabaseError> {
+    let workspace = cx.workspace_id().get();
+    let found = cx.database().read(move |tx| Message::find(tx, source)).await?;
+    Ok(found.filter(|message| message.workspace == workspace))
+}
+
+/// Tells the row. The numbers come from the items, so it does not matter how often and by whom they are brought.
+async fn mark(cx: &Cx, event: &Event, message: &Message) -> Result<(), RecordError> {
+    // What happened to a copy is not what happened to the recipient.
+    let addressee = message.email.as_deref().and_then(|email| email.parse::<EmailAddress>().ok());
+    if addressee.as_ref() != Some(&event.email) {
+        return Ok(());
+    }
+    let seen = store::of_message(cx, message.source).await?;
+    let error = match &event.kind {
+        EventKind::Reject { reason } | EventKind::RenderingFailure { error: reason } => {
+            Some(reason.clone().unwrap_or_else(|| event.kind.as_str().to_owned()))
+        }
+        _ => None,
+    };
+    let facts = Facts {
+        provider_message_id: event.provider_message_id.clone(),
+        opens: seen.opens,
+        clicks: seen.clicks,
+        error,
+    };
+    let row = (message.workspace, message.source);
+    let news = event.kind.mark().map(|mark| (mark, event.occurred_at));
+    let now = cx.now();
+    cx.database().write_committed(move |tx| marks::mark(tx, row, news, &facts, now)).await?;
+    Ok(())
+}

@@ -1,0 +1,316 @@
+//! The items of an event: the event itself, the mark that it was seen, what is known of its message, and the counters.
+//!
+//! One transaction writes them all. What it expects is that the event is new, its key free, and its message as it was
+//! read; whatever does not hold is read again and decided again.
+
+use jiff::Timestamp;
+use serde_json::Value as Json;
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::ledger::{Message, Source};
+use tidings_kernel::{
+    Cancellation, Condition, Expect, Item, ItemStore, StoreError, Txn, Update, Value, tables,
+};
+use tidings_people::keys as people;
+
+use self::keys::{digest, shard};
+use super::counters::{Seen, counted};
+use super::{Event, EventKind, RecordError, Recorded};
+
+/// How often a transaction is put together anew before somebody else shall try.
+const TRIES: usize = 8;
+/// The longest of what others say that is kept.
+const MAX_TEXT: usize = 2_048;
+/// The longest of a reply that is kept.
+const MAX_REPLY: usize = 64 * 1024;
+
+/// Where the items of events are.
+pub mod keys {
+    use jiff::Timestamp;
+    use sha2::{Digest as _, Sha256};
+    use tidings_delivery::ledger::Source;
+    use tidings_kernel::{EmailAddress, Key};
+    use tidings_people::keys as people;
+
+    /// How many items the counters of a day are spread over, so that no single one is written by everybody.
+    pub const SHARDS: u8 = 8;
+
+    /// That an event was recorded.
+    pub fn seen(id: &str) -> Key {
+        Key::new(format!("SEEN#{id}"), "SEEN")
+    }
+
+    /// An event of a person. More than one of a kind in the same millisecond are told apart by `suffix`.
+    pub fn event(email: &EmailAddress, at: Timestamp, kind: &str, suffix: &str) -> Key {
+        let separator = if suffix.is_empty() { "" } else { "#" };
+        let sort = format!("EVT#{}#{kind}{separator}{suffix}", people::time(at));
+        Key::new(people::subscriber(email), sort)
+    }
+
+    /// What is known of a message: how often it was opened and clicked.
+    pub fn message(source: Source) -> Key {
+        Key::new(format!("MSG#{}", source.reference()), "COUNTERS")
+    }
+
+    pub fn sequence(id: &str) -> Key {
+        Key::new(format!("STATS#{id}"), "COUNTERS")
+    }
+
+    pub fn template(key: &str) -> Key {
+        Key::new(format!("STATS#TEMPLATE#{key}"), "COUNTERS")
+    }
+
+    /// One of the items of a day in UTC.
+    pub fn day(day: jiff::civil::Date, shard: u8) -> Key {
+        Key::new(format!("STATS#DAY#{day}"), format!("COUNTERS#{shard}"))
+    }
+
+    pub(super) fn shard(id: &str) -> u8 {
+        Sha256::digest(id)[0] % SHARDS
+    }
+
+    /// So many hexadecimal digits that tell one id from another.
+    pub(super) fn digest(id: &str, digits: usize) -> String {
+        let text: String = Sha256::digest(id).iter().map(|byte| format!("{byte:02x}")).collect();
+        text[..digits].to_owned()
+    }
+}
+
+/// Stores and counts an event that is new.
+pub(super) async fn append(
+    cx: &Cx,
+    event: &Event,
+    message: Option<&Message>,
+) -> Result<Recorded, RecordError> {
+    let items = cx.items().await?;
+    if items.get(&tables::EVENTS, &keys::seen(&event.id)).await?.is_some() {
+        return Ok(Recorded::Before);
+    }
+    let mut digits = 0;
+    let mut known = match message {
+        Some(message) => items.get(&tables::EVENTS, &keys::message(message.source)).await?,
+        None => None,
+    };
+    for _ in 0..TRIES {
+        let draft = Draft { event, message, known: known.as_ref(), digits, now: cx.now() };
+        let reasons = match items.transact(draft.transaction()).await {
+            Ok(()) => return Ok(Recorded::Now),
+            Err(StoreError::Cancelled(reasons)) => reasons,
+            Err(StoreError::Conflict) => continue,
+            // It may have been made: then the mark is there.
+            Err(error @ StoreError::Uncertain(_)) => return Err(error.into()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut stood = reasons.into_iter();
+        if let Some(Cancellation::ConditionFailed { .. }) = stood.next() {
+            return Ok(Recorded::Before);
+        }
+        if let Some(Cancellation::ConditionFailed { .. }) = stood.next() {
+            digits = if digits == 0 { 8 } else { 64 };
+        }
+        if let (Some(_), Some(Cancellation::ConditionFailed { current })) = (message, stood.next())
+        {
+            // Not read again: a read does not show what is past its time, and the write still meets it.
+            known = current;
+        }
+    }
+    Err(RecordError::Busy)
+}
+
+/// How often a message was opened and clicked.
+pub(super) async fn of_message(cx: &Cx, source: Source) -> Result<Seen, StorageError> {
+    let item = cx.items().await?.get(&tables::EVENTS, &keys::message(source)).await?;
+    Ok(Seen::of(item.as_ref()))
+}
+
+/// The newest events of a person of these kinds, newest first.
+pub(super) async fn newest(
+    items: &dyn ItemStore,
+    partition: String,
+    limit: usize,
+    filter: Condition,
+) -> Result<Vec<Item>, StoreError> {
+    let query = tidings_kernel::Query::new(&tables::EVENTS, partition)
+        .begins_with("EVT#")
+        .backward()
+        .limit(limit)
+        .filter(filter);
+    Ok(items.query(query).await?.items)
+}
+
+/// An event and what was read for it.
+struct Draft<'a> {
+    event: &'a Event,
+    message: Option<&'a Message>,
+    known: Option<&'a Item>,
+    digits: usize,
+    now: Timestamp,
+}
+
+impl Draft<'_> {
+    /// The mark and the event first, and then the message: whoever reads why it was refused relies on that.
+    fn transaction(&self) -> Txn {
+        let event = self.event;
+        let seen = self.message.map(|_| Seen::of(self.known));
+        let names = counted(event, seen);
+        let mut txn = Txn::new().put(&tables::EVENTS, self.mark(), Expect::Absent).put(
+            &tables::EVENTS,
+            self.item(),
+            Expect::Absent,
+        );
+        if let Some(message) = self.message {
+            txn = txn.update(self.of_message(message.source, &names));
+        }
+        let day = event.occurred_at.to_zoned(jiff::tz::TimeZone::UTC).date();
+        let day = Update::new(&tables::MAIN, keys::day(day, shard(&event.id)));
+        txn = txn.update(self.count(day, &names));
+        if let Some(key) = self.message.and_then(|message| message.template_key.as_deref()) {
+            let update = Update::new(&tables::MAIN, keys::template(key)).set("templateKey", key);
+            txn = txn.update(self.count(update, &names));
+        }
+        if let Some(id) = self.message.and_then(|message| message.sequence_id.as_deref()) {
+            let update = Update::new(&tables::MAIN, keys::sequence(id)).set("sequenceId", id);
+            txn = txn.update(self.count(update, &names));
+        }
+        txn
+    }
+
+    fn mark(&self) -> Item {
+        let key = keys::seen(&self.event.id);
+        let mut item = tables::EVENTS.bare_item(&key);
+        item.set("seenAt", people::time(self.now));
+        self.expire(&mut item);
+        item
+    }
+
+    fn item(&self) -> Item {
+        let Event { id, kind, email, occurred_at, .. } = self.event;
+        let suffix = digest(id, self.digits);
+        let key = keys::event(email, *occurred_at, kind.as_str(), &suffix);
+        let mut item = tables::EVENTS.bare_item(&key);
+        item.set("eventType", kind.as_str());
+        item.set("eventId", id.as_str());
+        item.set("timestamp", people::time(*occurred_at));
+        let mut text = |name: &str, text: Option<&str>| {
+            // An index has no place for an empty key.
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                item.set(name, bounded(text, MAX_TEXT));
+            }
+        };
+        let message = self.message;
+        let sent_as = message.and_then(|message| message.provider_message_id.as_deref());
+        text("templateKey", message.and_then(|message| message.template_key.as_deref()));
+        text("sequenceId", message.and_then(|message| message.sequence_id.as_deref()));
+        text("subject", message.and_then(|message| message.subject.as_deref()));
+        text("messageRef", message.map(|message| message.source.reference()).as_deref());
+        text("sesMessageId", self.event.provider_message_id.as_deref().or(sent_as));
+        text("linkUrl", self.event.url.as_deref());
+        text("userAgent", self.event.user_agent.as_deref());
+        details(kind, &mut text);
+        if let EventKind::Reply { body, automatic, .. } = kind {
+            item.set("body", bounded(body, MAX_REPLY));
+            if *automatic {
+                item.set("autoReply", true);
+            }
+        }
+        if let Some(verdict) = &self.event.verdict {
+            item.set("verdict", value(verdict));
+        }
+        self.expire(&mut item);
+        item
+    }
+
+    /// Counts for the message itself. It must be as it was read in what decides who was the first.
+    fn of_message(&self, source: Source, names: &[&'static str]) -> Update {
+        let mut update = Update::new(&tables::EVENTS, keys::message(source));
+        if let Some(expires) = self.expires() {
+            update = update.set("ttl", expires);
+        }
+        let mut expected = Vec::new();
+        for &name in names {
+            let unique = name.starts_with("unique");
+            let deciding = ["openCount", "clickCount", "humanOpenCount", "humanClickCount"];
+            if deciding.contains(&name) {
+                expected.push(match self.known.and_then(|item| item.get(name)) {
+                    Some(_) => Condition::exists(name),
+                    None => Condition::not_exists(name),
+                });
+            }
+            if !unique {
+                update = update.add(name, 1);
+            }
+        }
+        update = update.set("updatedAt", people::time(self.now));
+        if expected.is_empty() {
+            update
+        } else {
+            update.expect(Expect::That(Condition::All(expected)))
+        }
+    }
+
+    fn count(&self, update: Update, names: &[&'static str]) -> Update {
+        let update = update.set("updatedAt", people::time(self.now));
+        names.iter().fold(update, |update, name| update.add(*name, 1))
+    }
+
+    fn expires(&self) -> Option<i64> {
+        let seconds = i64::from(self.event.keep_days?) * 86_400;
+        Some(self.now.as_second() + seconds)
+    }
+
+    fn expire(&self, item: &mut Item) {
+        if let Some(expires) = self.expires() {
+            item.set("ttl", expires);
+        }
+    }
+}
+
+/// What only events of one kind have.
+fn details(kind: &EventKind, text: &mut dyn FnMut(&str, Option<&str>)) {
+    match kind {
+        EventKind::Bounce(bounce) => {
+            text("bounceType", Some(&bounce.kind));
+            text("bounceSubType", Some(&bounce.subkind));
+            text("bounceClass", Some(bounce.class().as_str()));
+            text("status", bounce.status.as_deref());
+            text("diagnostic", bounce.diagnostic.as_deref());
+        }
+        EventKind::Complaint { feedback } => text("feedbackType", feedback.as_deref()),
+        EventKind::Reject { reason }
+        | EventKind::Delay { reason }
+        | EventKind::RenderingFailure { error: reason } => text("reason", reason.as_deref()),
+        // What the person wrote above it, and not what we did.
+        EventKind::Reply { subject, .. } => text("subject", subject.as_deref()),
+        EventKind::Send
+        | EventKind::Delivery
+        | EventKind::Open
+        | EventKind::Click
+        | EventKind::Unsubscribe => {}
+    }
+}
+
+/// Not more than so many bytes, and whole characters.
+fn bounded(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// JSON as an item keeps it. What has no place there is left out.
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(flag) => (*flag).into(),
+        Json::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.to_string().into(),
+        },
+        Json::String(text) => bounded(text, MAX_TEXT).into(),
+        Json::Array(values) => values.iter().map(value).collect::<Vec<_>>().into(),
+        Json::Object(object) => {
+            let fields = object.iter().map(|(name, json)| (name.clone(), value(json)));
+            Value::M(fields.collect())
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Events are recorded once, counted exactly and told to the ledger, whatever the order and whoever dies.
+
+use serde_json::json;
+use tidings_access::Cx;
+use tidings_delivery::ledger::Source;
+use tidings_kernel::{Item, Scan, tables};
+use tidings_sql::{DatabaseError, Param};
+use tidings_testbed::{Bed, each_store};
+
+use super::{Bounce, Counts, Event, EventKind, RecordError, Recorded, keys, record};
+
+each_store!(
+    an_event_is_stored_as_the_seed_has_it,
+    the_same_event_again_changes_nothing,
+    two_clicks_in_one_millisecond_are_two,
+    totals_and_uniques_are_apart,
+    a_provider_settles_what_was_uncertain,
+    a_soft_bounce_does_not_make_a_row_bounced,
+    a_copy_that_bounced_leaves_the_row_alone,
+    an_erased_person_leaves_no_events,
+    a_message_of_another_workspace_is_not_found,
+    what_was_seen_stays_seen_after_its_time,
+);
+
+pub(super) const AT: &str = "2026-07-01T12:00:00.123Z";
+
+/// A transactional message to ada, and one of the campaign `spring` to bob.
+pub(super) async fn messages(bed: &Bed, cx: &Cx) -> (Source, Source) {
+    let (workspace, client) = (cx.workspace_id().get(), bed.shop(cx).await.id.get());
+    let make = cx.database().write(move |tx| {
+        let base = [Param::Int(workspace), Param::Int(client)];
+        let mut id = |sql: &str, params: &[Param<'_>]| tx.query(sql, params)?[0].int(0);
+        let lead = "INSERT INTO leads (workspace_id, created_at, updated_at) VALUES ($1, 0, 0) RETURNING id";
+        let (ada, bob) = (id(lead, &base[..1])?, id(lead, &base[..1])?);
+        let message = "INSERT INTO transactional_messages
+            (workspace_id, client_id, lead_id, idempotency_key, email, template_key, subject, status,
+             ses_message_id, created_at, updated_at)
+            VALUES ($1, $2, $3, 'k', 'ada@example.org', 'onboarding/welcome', 'Welcome!', 'uncertain', NULL, 0, 0)
+            RETURNING id";
+        let message = id(message, &[base[0], base[1], Param::Int(ada)])?;
+        let campaign = "INSERT INTO campaigns
+            (workspace_id, client_id, external_key, name, template_key, subject, status, created_at, updated_at)
+            VALUES ($1, $2, 'spring', 'Spring', 'broadcasts/spring', 'Spring!', 'sending', 0, 0) RETURNING id";
+        let campaign = id(campaign, &base)?;
+        let recipient = "INSERT INTO campaign_recipients
+            (workspace_id, campaign_id, lead_id, email, ses_message_id, created_at, updated_at)
+            VALUES ($1, $2, $3, 'bob@example.org', 'ses-bob', 0, 0) RETURNING id";
+        let recipient = id(recipient, &[base[0], Param::Int(campaign), Param::Int(bob)])?;
+        Ok::<_, DatabaseError>((Source::Transactional(message), Source::Recipient(recipient)))
+    });
+    make.await.unwrap()
+}
+
+pub(super) fn event(id: &str, kind: EventKind, source: Source) -> Event {
+    let email = match source {
+        Source::Transactional(_) => "ada@example.org",
+        Source::Recipient(_) => "bob@example.org",
+    };
+    let mut event = Event::new(id, kind, email.parse().unwrap(), AT.parse().unwrap());
+    event.source = Some(source);
+    event
+}
+
+/// Everything that the ledger says of a message but when it said it last.
+pub(super) async fn row(cx: &Cx, source: Source) -> String {
+    let table = match source {
+        Source::Transactional(_) => "transactional_messages",
+        Source::Recipient(_) => "campaign_recipients",
+    };
+    let sql = format!(
+        "SELECT status, ses_message_id, open_count, click_count, sent_at, delivered_at, bounced_at, complained_at,
+                first_opened_at, first_clicked_at, unsubscribed_at FROM {table} WHERE id = $1"
+    );
+    let read = cx.database().read(move |tx| tx.query(&sql, &[Param::Int(source.id())]));
+    let rows = read.await.map_err(|error: DatabaseError| error).unwrap();
+    let row = &rows[0];
+    let times: Vec<_> = (2..11).map(|at| row.optional_int(at).unwrap().unwrap_or(-1)).collect();
+    format!("{} {:?} {times:?}", row.text(0).unwrap(), row.optional_text(1).unwrap())
+}
+
+pub(super) async fn stored(cx: &Cx) -> Vec<Item> {
+    let page =
+        cx.items().await.unwrap().scan(Scan::new(&tables::EVENTS).limit(1_000)).await.unwrap();
+    let is_event = |item: &Item| item.text("SK").is_some_and(|sort| sort.starts_with("EVT#"));
+    page.items.into_iter().filter(is_event).collect()
+}
+
+pub(super) async fn counts(cx: &Cx, key: &tidings_kernel::Key) -> Counts {
+    let item = cx.items().await.unwrap().get(&tables::MAIN, key).await.unwrap();
+    item.as_ref().map(Counts::of).unwrap_or_default()
+}
+
+async fn an_event_is_stored_as_the_seed_has_it(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let mut click = event("e-1", EventKind::Click, source);
+    click.url = Some("https://example.org/a".into());
+    click.user_agent = Some("Mail/1".into());
+    click.verdict = Some(json!({ "human": true, "reasons": ["slow"] }));
+    click.keep_days = Some(30);
+    assert_eq!(record(&cx, click).await.unwrap(), Recorded::Now);
+
+    let items = stored(&cx).await;
+    assert_eq!(items.len(), 1);
+    let item = &items[0];
+    assert_eq!(item.text("PK"), Some("SUB#bob@example.org"));
+    assert_eq!(item.text("SK"), Some("EVT#2026-07-01T12:00:00.123Z#click"));
+    for (name, value) in [
+        ("eventType", "click"),
+        ("templateKey", "broadcasts/spring"),
+        ("sequenceId", "spring"),
+        ("subject", "Spring!"),
+        ("timestamp", "2026-07-01T12:00:00.123Z"),
+        ("linkUrl", "https://example.org/a"),
+        ("userAgent", "Mail/1"),
+        ("sesMessageId", "ses-bob"),
+        ("messageRef", &source.reference()),
+    ] {
+        assert_eq!(item.text(name), Some(value), "{name}");
+    }
+    assert_eq!(item.integer("ttl"), Some(cx.now().as_second() + 30 * 86_400));
+    let counted = counts(&cx, &keys::sequence("spring")).await;
+    let expected = Counts {
+        click_count: 1,
+        unique_click_count: 1,
+        human_click_count: 1,
+        unique_human_click_count: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counted, expected);
+    assert_eq!(counts(&cx, &keys::template("broadcasts/spring")).await, expected);
+}
+
+async fn the_same_event_again_changes_nothing(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let open = event("e-1", EventKind::Open, source);
+    assert_eq!(record(&cx, open.clone()).await.unwrap(), Recorded::Now);
+    let before = (row(&cx, source).await, stored(&cx).await);
+    for _ in 0..3 {
+        assert_eq!(record(&cx, open.clone()).await.unwrap(), Recorded::Before);
+    }
+    assert_eq!((row(&cx, source).await, stored(&cx).await), before);
+    assert_eq!(counts(&cx, &keys::sequence("spring")).await.open_count, 1);
+}
+
+async fn two_clicks_in_one_millisecond_are_two(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    for (id, url) in [("e-1", "https://a"), ("e-2", "https://b"), ("e-3", "https://c")] {
+        let mut click = event(id, EventKind::Click, source);
+        click.url = Some(url.into());
+        assert_eq!(record(&cx, click).await.unwrap(), Recorded::Now);
+    }
+    let items = stored(&cx).await;
+    let urls: Vec<_> = items.iter().filter_map(|item| item.text("linkUrl")).collect();
+    assert_eq!(urls.len(), 3);
+    assert!(items.iter().any(|item| item.text("SK") == Some("EVT#2026-07-01T12:00:00.123Z#click")));
+    let counted = counts(&cx, &keys::sequence("spring")).await;
+    assert_eq!((counted.click_count, counted.unique_click_count), (3, 1));
+    assert!(row(&cx, source).await.contains("[0, 3,"));
+}
+
+async fn totals_and_uniques_are_apart(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (message, recipient) = messages(bed, &cx).await;
+    for (id, human) in [("o-1", false), ("o-2", true), ("o-3", true), ("o-4", false)] {
+        let mut open = event(id, EventKind::Open, recipient);
+        open.verdict = Some(json!({ "human": human }));
+        record(&cx, open).await.unwrap();
+    }
+    record(&cx, event("o-5", EventKind::Open, message)).await.unwrap();
+    let counted = counts(&cx, &keys::sequence("spring")).await;
+    assert_eq!((counted.open_count, counted.unique_open_count), (4, 1));
+    assert_eq!((counted.human_open_count, counted.unique_human_open_count), (2, 1));
+    // A message without a sequence is counted under its template and its day, and nowhere under a made-up name.
+    assert_eq!(counts(&cx, &keys::template("onboarding/welcome")).await.unique_open_count, 1);
+    let mut day = Counts::default();
+    for shard in 0..keys::SHARDS {
+        day.add(counts(&cx, &keys::day(jiff::civil::date(2026, 7, 1), shard)).await);
+    }
+    assert_eq!((day.open_count, day.unique_open_count), (5, 2));
+}
+
+async fn a_provider_settles_what_was_uncertain(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (source, _) = messages(bed, &cx).await;
+    assert!(row(&cx, source).await.starts_with("uncertain None"));
+    let mut sent = event("e-1", EventKind::Send, source);
+    sent.provider_message_id = Some("ses-7".into());
+    record(&cx, sent).await.unwrap();
+    assert!(row(&cx, source).await.starts_with(r#"sent Some("ses-7")"#));
+    record(&cx, event("e-2", EventKind::Delivery, source)).await.unwrap();
+    assert!(row(&cx, source).await.starts_with("delivered"));
+}
+
+fn bounce(kind: &str, subkind: &str) -> EventKind {
+    EventKind::Bounce(Bounce { kind: kind.into(), subkind: subkind.into(), ..Bounce::default() })
+}
+
+async fn a_soft_bounce_does_not_make_a_row_bounced(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    record(&cx, event("e-1", EventKind::Send, source)).await.unwrap();
+    let before = row(&cx, source).await;
+    for (id, subkind) in [("e-2", "General"), ("e-3", "MailboxFull")] {
+        record(&cx, event(id, bounce("Transient", subkind), source)).await.unwrap();
+    }
+    assert_eq!(row(&cx, source).await, before);
+    let counted = counts(&cx, &keys::sequence("spring")).await;
+    assert_eq!(
+        (counted.bounce_count, counted.soft_bounce_count, counted.hard_bounce_count),
+        (2, 1, 0)
+    );
+    record(&cx, event("e-4", bounce("Permanent", "General"), source)).await.unwrap();
+    assert!(row(&cx, source).await.starts_with("bounced"));
+}
+
+async fn a_copy_that_bounced_leaves_the_row_alone(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let before = row(&cx, source).await;
+    let mut copy = event("e-1", bounce("Permanent", "NoEmail"), source);
+    copy.email = "copy@example.org".parse().unwrap();
+    assert_eq!(record(&cx, copy).await.unwrap(), Recorded::Now);
+    assert_eq!(row(&cx, source).await, before);
+    assert_eq!(stored(&cx).await[0].text("PK"), Some("SUB#copy@example.org"));
+}
+
+async fn an_erased_person_leaves_no_events(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let erase = "UPDATE campaign_recipients SET email = NULL, status = 'sent', sent_at = 1";
+    let done = cx.database().write(move |tx| tx.execute(erase, &[])).await;
+    done.map_err(|error: DatabaseError| error).unwrap();
+    let recorded = record(&cx, event("e-1", EventKind::Open, source)).await.unwrap();
+    assert_eq!(recorded, Recorded::Erased);
+    assert!(stored(&cx).await.is_empty());
+}
+
+async fn a_message_of_another_workspace_is_not_found(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let other = bed.make_workspace("other").await;
+    let refused = record(&other, event("e-1", EventKind::Open, source)).await;
+    assert!(matches!(refused, Err(RecordError::NoMessage(_))));
+    assert!(row(&cx, source).await.starts_with("pending"));
+}
+
+/// An item past its time is not shown to a read, and still meets a write until it is swept.
+async fn what_was_seen_stays_seen_after_its_time(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let mut open = event("e-1", EventKind::Open, source);
+    open.keep_days = Some(1);
+    record(&cx, open.clone()).await.unwrap();
+    bed.advance(3 * 24 * 60).await;
+    let cx = bed.cx().await;
+    assert_eq!(record(&cx, open.clone()).await.unwrap(), Recorded::Before);
+    open.id = "e-2".into();
+    assert_eq!(record(&cx, open).await.unwrap(), Recorded::Now);
+    let counted = counts(&cx, &keys::sequence("spring")).await;
+    assert_eq!((counted.open_count, counted.unique_open_count), (2, 1));
+}
