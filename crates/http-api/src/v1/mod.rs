@@ -5,10 +5,12 @@
 
 mod auth;
 mod clients;
+mod contacts;
 mod input;
 mod keys;
 mod me;
 mod quota;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,7 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
-use tidings_access::{Access, StoreError};
+use tidings_access::{Access, StorageError, StoreError};
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -73,6 +75,12 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(contacts::list, contacts::upsert))
+        .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
+        .routes(routes!(contacts::remove_tag))
+        .routes(routes!(suppressions::list, suppressions::add))
+        .routes(routes!(suppressions::show, suppressions::lift))
 }
 
 #[derive(utoipa::OpenApi)]
@@ -123,5 +131,18 @@ impl From<StoreError> for Problem {
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         Self::internal(error)
+    }
+}
+
+impl From<StorageError> for Problem {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Relations(error) => error.into(),
+            error @ StorageError::Items(_) if error.is_passing() => {
+                tracing::warn!(error = %tidings_kernel::causes(&error), "A request could not be served now");
+                Self::unavailable("the store does not answer; try again in a moment")
+            }
+            error @ StorageError::Items(_) => Self::internal(error),
+        }
     }
 }
