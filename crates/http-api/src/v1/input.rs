@@ -84,6 +84,27 @@ impl Fields {
         }
     }
 
+    /// A yes or no that may be left out.
+    pub(super) fn optional_bool(&mut self, name: &'static str) -> Option<Option<bool>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Bool(value)) => Some(Some(value)),
+            Some(_) => self.wrong(name, "use true or false"),
+        }
+    }
+
+    /// A text that is set, or taken away by a null, or left as it is: the innermost is the text.
+    pub(super) fn clearable<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Option<T>>> {
+        if self.is_null(name) {
+            self.take(name);
+            return Some(Some(None));
+        }
+        self.optional(name).map(|given| given.map(Some))
+    }
+
     /// A whole number that may be left out.
     pub(super) fn optional_integer(&mut self, name: &'static str) -> Option<Option<i64>> {
         match self.take(name) {
