@@ -6,16 +6,16 @@
 mod audiences;
 mod auth;
 mod clients;
-mod contacts;
 mod consent;
+mod contacts;
 mod eligibility;
 mod input;
 mod keys;
 mod me;
 mod quota;
-mod suppressions;
 mod settings;
 mod subscriptions;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 mod topics;
