@@ -7,6 +7,7 @@ mod audiences;
 mod auth;
 mod clients;
 mod consent;
+mod contacts;
 mod eligibility;
 mod input;
 mod keys;
@@ -14,6 +15,7 @@ mod me;
 mod quota;
 mod settings;
 mod subscriptions;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -84,6 +86,12 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(contacts::list, contacts::upsert))
+        .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
+        .routes(routes!(contacts::remove_tag))
+        .routes(routes!(suppressions::list, suppressions::add))
+        .routes(routes!(suppressions::show, suppressions::lift))
         .routes(routes!(audiences::list, audiences::create))
         .routes(routes!(audiences::show, audiences::update))
         .routes(routes!(topics::list, topics::create))

@@ -416,4 +416,32 @@ pub(crate) const TABLES: &[Table] = &[
             &[("attempted_at", "-1")],
         ],
     },
+    Table {
+        name: "suppression_keys",
+        row: &[("workspace_id", "<workspace a>"), ("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+        ],
+    },
+    Table {
+        name: "erasures",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("lead_id", "<lead a>"),
+            ("address_hash", "'{hash}'"),
+            ("addresses", "'[]'"),
+            ("begun_at", "1"),
+        ],
+        refused: &[
+            &[("lead_id", "<lead b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("address_hash", "'ada@example.org'")],
+            &[("addresses", "NULL")],
+            &[("done_at", "5")],
+            &[("begun_at", "-1")],
+        ],
+    },
 ];
