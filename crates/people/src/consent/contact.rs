@@ -6,6 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
+use crate::contacts;
 
 row_ids! {
     /// A row of `leads`.
@@ -35,8 +36,8 @@ pub(super) fn found_or_made(
     match whom {
         Whom::Contact(_) => Ok(None),
         Whom::Email(email) => {
-            let id = ensure(tx, cx, email)?;
-            find(tx, cx, &Whom::Contact(id))
+            let id = contacts::ensure(tx, cx, email)?;
+            find(tx, cx, &Whom::Contact(id.get().into()))
         }
     }
 }
@@ -73,23 +74,4 @@ pub(super) fn addresses(
     let params =
         [Param::Int(cx.workspace_id().get()), Param::Int(contact.get()), Param::Int(ADDRESSES)];
     tx.query(sql, &params)?.iter().map(|row| row.parsed(0, "an e-mail address")).collect()
-}
-
-/// Finds or makes the contact with this address.
-fn ensure(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<ContactId, DatabaseError> {
-    let (workspace, now) =
-        (Param::Int(cx.workspace_id().get()), Param::Int(cx.now().as_millisecond()));
-    let sql =
-        "INSERT INTO leads (workspace_id, created_at, updated_at) VALUES ($1, $2, $2) RETURNING id";
-    let lead = tx.query(sql, &[workspace, now])?.first().ok_or(DatabaseError::NoRow)?.int(0)?;
-    let sql = "INSERT INTO channel_identities
-                   (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
-               VALUES ($1, $2, 'email', $3, $4, $5, $5)";
-    let params =
-        [workspace, Param::Int(lead), Param::Text(email.as_str()), Param::Text(email.typed()), now];
-    tx.execute(sql, &params)?;
-    let sql = "INSERT INTO lead_organizations (workspace_id, lead_id, created_at, updated_at)
-               VALUES ($1, $2, $3, $3)";
-    tx.execute(sql, &[workspace, Param::Int(lead), now])?;
-    Ok(ContactId::from(lead))
 }
