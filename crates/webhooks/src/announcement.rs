@@ -39,11 +39,23 @@ pub fn announce(
     tx: &mut Tx<'_>,
     announcement: &Announcement,
 ) -> Result<(), DatabaseError> {
+    announce_all(cx, tx, std::slice::from_ref(announcement))
+}
+
+/// The same for many, with one look for those who want to know.
+pub fn announce_all(
+    cx: &Cx,
+    tx: &mut Tx<'_>,
+    announcements: &[Announcement],
+) -> Result<(), DatabaseError> {
     let workspace = cx.workspace_id().get();
-    if !is_wanted(tx, workspace, announcement.event_type)? {
-        return Ok(());
+    let wanted = wanted(tx, workspace)?;
+    for announcement in announcements {
+        if is_among(&wanted, announcement.event_type) {
+            crate::rows::enqueue(tx, &announcement.to_message(workspace), cx.now())?;
+        }
     }
-    crate::rows::enqueue(tx, &announcement.to_message(workspace), cx.now())
+    Ok(())
 }
 
 /// The message to enqueue in a transaction of items, if somebody wants to know.
@@ -52,8 +64,8 @@ pub async fn message(
     announcement: &Announcement,
 ) -> Result<Option<Outgoing>, DatabaseError> {
     let (workspace, kind) = (cx.workspace_id().get(), announcement.event_type);
-    let wanted = cx.database().read(move |tx| is_wanted(tx, workspace, kind)).await?;
-    Ok(wanted.then(|| announcement.to_message(workspace)))
+    let wanted = cx.database().read(move |tx| wanted(tx, workspace)).await?;
+    Ok(is_among(&wanted, kind).then(|| announcement.to_message(workspace)))
 }
 
 impl Announcement {
@@ -102,18 +114,21 @@ fn thin(data: &Object) -> Object {
     kept.chain([("truncated".to_owned(), Value::Bool(true))]).collect()
 }
 
-/// One look at an index that holds a few rows for each workspace.
-fn is_wanted(tx: &mut Tx<'_>, workspace: i64, kind: EventType) -> Result<bool, DatabaseError> {
+/// What the endpoints of the workspace want: one look at an index that holds a few rows for each.
+fn wanted(tx: &mut Tx<'_>, workspace: i64) -> Result<Vec<EventTypes>, DatabaseError> {
     let sql = "SELECT event_types FROM webhook_endpoints
                WHERE workspace_id = $1 AND disabled_at IS NULL ORDER BY id LIMIT $2";
     let rows = tx.query(sql, &[Param::Int(workspace), Param::Int(MAX_ENDPOINTS)])?;
-    for row in &rows {
-        let types = EventTypes::from_json(row.text(0)?);
-        if types.is_some_and(|types| types.has(kind.as_str())) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    rows.iter()
+        .map(|row| {
+            let types = EventTypes::from_json(row.text(0)?);
+            types.ok_or_else(|| crate::rows::damaged(0, "event types"))
+        })
+        .collect()
+}
+
+fn is_among(wanted: &[EventTypes], kind: EventType) -> bool {
+    wanted.iter().any(|types| types.has(kind.as_str()))
 }
 
 #[cfg(test)]

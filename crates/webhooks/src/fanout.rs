@@ -52,8 +52,12 @@ fn fan_out(tx: &mut Tx<'_>, event: &WebhookFanout, now: i64) -> Result<(), Datab
     let sql = "SELECT id, event_types FROM webhook_endpoints
                WHERE workspace_id = $1 AND disabled_at IS NULL ORDER BY id LIMIT $2";
     let rows = tx.query(sql, &[Param::Int(event.workspace_id), Param::Int(MAX_ENDPOINTS)])?;
-    let body = body(&event.event_type, event.occurred_at, &event.data);
-    let about = about(event.workspace_id, &event.data);
+    let mut data = event.data.clone();
+    if is_erased(tx, event.workspace_id, &data)? {
+        data.remove("email");
+    }
+    let body = body(&event.event_type, event.occurred_at, &data);
+    let about = about(event.workspace_id, &data);
     for row in &rows {
         let types = EventTypes::from_json(row.text(1)?);
         if !types.is_some_and(|types| types.has(&event.event_type)) {
@@ -71,6 +75,13 @@ fn fan_out(tx: &mut Tx<'_>, event: &WebhookFanout, now: i64) -> Result<(), Datab
         insert(tx, &new)?;
     }
     Ok(())
+}
+
+/// Whether the contact was erased since it was announced: then its address must not come back by this way.
+fn is_erased(tx: &mut Tx<'_>, workspace: i64, data: &Object) -> Result<bool, DatabaseError> {
+    let Some(contact) = data.get("contact_id").and_then(Value::as_i64) else { return Ok(false) };
+    let sql = "SELECT id FROM leads WHERE workspace_id = $1 AND id = $2 AND erased_at IS NOT NULL";
+    Ok(!tx.query(sql, &[Param::Int(workspace), Param::Int(contact)])?.is_empty())
 }
 
 /// Makes a delivery and asks for its first attempt, unless the endpoint has been told before.

@@ -16,4 +16,5 @@ mod people;
 mod postgres;
 mod queues;
 mod serve;
+mod webhooks;
 mod world;

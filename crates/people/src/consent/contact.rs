@@ -31,8 +31,8 @@ pub(super) fn found_or_made(
     match whom {
         Whom::Contact(_) => Ok(None),
         Whom::Email(email) => {
-            let id = ensure(tx, cx, email)?;
-            find(tx, cx, &Whom::Contact(id))
+            let id = contacts::ensure(tx, cx, email)?;
+            find(tx, cx, &Whom::Contact(id.get().into()))
         }
     }
 }

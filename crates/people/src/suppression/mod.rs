@@ -18,6 +18,7 @@ use tidings_access::{Cx, Limit, Page, StorageError, in_millis};
 use tidings_kernel::{EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables};
 
 use crate::keys;
+use crate::news;
 use crate::race;
 use memory::Memory;
 use store::Held;
@@ -96,7 +97,11 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             suppression.to_entry(),
             Expect::Anything,
         ));
-        let txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
+        let mut txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
+        if held.suppression.is_none() {
+            let told = tidings_webhooks::message(cx, &news::suppressed(&suppression)).await?;
+            txn = told.into_iter().fold(txn, Txn::enqueue);
+        }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
             Ok(()) => return Ok(Suppressed::New(suppression)),

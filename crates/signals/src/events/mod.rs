@@ -5,6 +5,7 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 mod counters;
+mod news;
 mod revise;
 mod rules;
 mod store;

@@ -69,6 +69,27 @@ async fn who_is_erased_is_erased_here_too(bed: &Bed) {
     assert_eq!(receiver.count(), 3);
 }
 
+async fn who_was_erased_before_the_fan_out_is_not_told_of_by_address(bed: &Bed) {
+    let cx = bed.cx().await;
+    let receiver = Receiver::start().await;
+    subscribe(&cx, &receiver.url, &[]).await;
+    let workspace = cx.workspace_id().get();
+    let make = cx.database().write(move |tx| {
+        let sql = "INSERT INTO leads (workspace_id, erased_at, created_at, updated_at)
+                   VALUES ($1, 1, 1, 1) RETURNING id";
+        tx.query(sql, &[tidings_sql::Param::Int(workspace)])?[0].int(0)
+    });
+    let contact = make.await.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
+    let mut told = sent("1");
+    told.data.insert("contact_id".to_owned(), contact.into());
+    say(&cx, &told).await;
+    work(bed).await;
+    let requests = receiver.requests();
+    assert_eq!(requests.len(), 1);
+    assert!(!requests[0].body.contains("ada@"), "{}", requests[0].body);
+    assert!(requests[0].body.contains("message_id"));
+}
+
 async fn a_message_about_nothing_is_buried_and_hurts_nobody(bed: &Bed) {
     use tidings_kernel::{Outgoing, QueueEngine as _, queues};
 
@@ -89,5 +110,6 @@ async fn a_message_about_nothing_is_buried_and_hurts_nobody(bed: &Bed) {
 each_store!(
     what_was_told_is_deleted_after_a_month_and_that_it_was_after_three,
     who_is_erased_is_erased_here_too,
+    who_was_erased_before_the_fan_out_is_not_told_of_by_address,
     a_message_about_nothing_is_buried_and_hurts_nobody,
 );
