@@ -1,16 +1,12 @@
 //! The person whose consent it is.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, row_ids};
+use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
-
-row_ids! {
-    /// A row of `leads`.
-    ContactId
-}
+use crate::contacts::{ContactId, ensure};
 
 /// So many addresses of one person are marked when he leaves.
 const ADDRESSES: i64 = 50;
@@ -73,23 +69,4 @@ pub(super) fn addresses(
     let params =
         [Param::Int(cx.workspace_id().get()), Param::Int(contact.get()), Param::Int(ADDRESSES)];
     tx.query(sql, &params)?.iter().map(|row| row.parsed(0, "an e-mail address")).collect()
-}
-
-/// Finds or makes the contact with this address.
-fn ensure(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<ContactId, DatabaseError> {
-    let (workspace, now) =
-        (Param::Int(cx.workspace_id().get()), Param::Int(cx.now().as_millisecond()));
-    let sql =
-        "INSERT INTO leads (workspace_id, created_at, updated_at) VALUES ($1, $2, $2) RETURNING id";
-    let lead = tx.query(sql, &[workspace, now])?.first().ok_or(DatabaseError::NoRow)?.int(0)?;
-    let sql = "INSERT INTO channel_identities
-                   (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
-               VALUES ($1, $2, 'email', $3, $4, $5, $5)";
-    let params =
-        [workspace, Param::Int(lead), Param::Text(email.as_str()), Param::Text(email.typed()), now];
-    tx.execute(sql, &params)?;
-    let sql = "INSERT INTO lead_organizations (workspace_id, lead_id, created_at, updated_at)
-               VALUES ($1, $2, $3, $3)";
-    tx.execute(sql, &[workspace, Param::Int(lead), now])?;
-    Ok(ContactId::from(lead))
 }

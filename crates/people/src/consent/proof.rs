@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, row_ids};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-use super::contact::{self, ContactId};
+use super::contact;
 use super::{AudienceId, By, TopicId, Whom, WordError};
+use crate::contacts::ContactId;
 
 row_ids! {
     /// A row of the log.
