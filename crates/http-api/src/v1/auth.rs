@@ -31,10 +31,15 @@ pub(super) trait Required {
 }
 
 pub(super) struct Read;
+pub(super) struct Send;
 pub(super) struct Manage;
 
 impl Required for Read {
     const SCOPE: Scope = Scope::Read;
+}
+
+impl Required for Send {
+    const SCOPE: Scope = Scope::Send;
 }
 
 impl Required for Manage {

@@ -171,6 +171,42 @@ impl Fields {
         self.rest.get(name).is_some_and(Value::is_null)
     }
 
+    /// A list of objects that may be left out.
+    pub(super) fn optional_objects<T: FromFields>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Vec<T>>> {
+        let values = match self.take(name) {
+            None => return Some(None),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} objects"));
+            }
+        };
+        let read = values.into_iter().enumerate();
+        let read = read.map(|(place, value)| self.nested(&format!("{name}[{place}]"), value));
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    fn nested<T: FromFields>(&mut self, field: &str, value: Value) -> Option<T> {
+        let Value::Object(rest) = value else { return self.wrong(field, "use an object") };
+        match Self::read(rest) {
+            Ok(read) => Some(read),
+            Err(problem) => {
+                for Violation { field: inner, message } in problem.violations() {
+                    self.wrong::<()>(&format!("{field}.{inner}"), message);
+                }
+                None
+            }
+        }
+    }
+
+    /// Whatever it is. Whoever asks checks it.
+    pub(super) fn value(&mut self, name: &'static str) -> Option<Value> {
+        self.take(name)
+    }
+
     /// Notes what a single field cannot know.
     pub(super) fn wrong<T>(&mut self, field: &str, message: impl Display) -> Option<T> {
         if self.violations.len() < TOLD {
@@ -196,7 +232,7 @@ impl Fields {
         }
     }
 
-    fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
+    pub(super) fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
         let mut fields = Self { rest, known: Vec::new(), violations: Vec::new(), more: 0 };
         let read = T::from_fields(&mut fields);
         let known = fields.known.join(", ");

@@ -11,6 +11,7 @@ mod eligibility;
 mod input;
 mod keys;
 mod me;
+mod messages;
 mod quota;
 mod settings;
 mod subscriptions;
@@ -25,6 +26,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional::Messages;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -43,11 +46,13 @@ pub use auth::REFUSED_METRIC;
 pub(crate) struct V1 {
     access: Access,
     quotas: Arc<Quotas>,
+    messages: Messages,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
 pub fn v1(access: Access, limits: Limits) -> Router {
-    let state = V1 { access, quotas: Arc::default() };
+    let messages = Messages::new(Templates::default());
+    let state = V1 { access, quotas: Arc::default(), messages };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -91,6 +96,13 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(consent::log))
         .routes(routes!(eligibility::explain))
         .routes(routes!(settings::show, settings::put))
+        .routes(routes!(messages::list, messages::send))
+        .routes(routes!(messages::send_batch))
+        .routes(routes!(messages::dry_run))
+        .routes(routes!(messages::show))
+        .routes(routes!(messages::events))
+        .routes(routes!(messages::cancel))
+        .routes(routes!(messages::settle))
 }
 
 #[derive(utoipa::OpenApi)]
