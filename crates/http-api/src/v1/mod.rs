@@ -4,11 +4,13 @@
 //! names all that is wrong with it at once. The description is made from the handlers themselves.
 
 mod auth;
+mod captured;
 mod clients;
 mod input;
 mod keys;
 mod me;
 mod quota;
+mod senders;
 #[cfg(test)]
 mod tests;
 
@@ -73,6 +75,10 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(senders::list, senders::replace))
+        .routes(routes!(captured::list, captured::clear))
+        .routes(routes!(captured::show))
+        .routes(routes!(captured::raw))
 }
 
 #[derive(utoipa::OpenApi)]
