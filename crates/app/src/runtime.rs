@@ -12,6 +12,7 @@ use tidings_sql::{Database, SqlQueues};
 
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
+use crate::outlet::Outlet;
 use crate::probe;
 use crate::store::Store;
 
@@ -25,6 +26,7 @@ pub(crate) struct Runtime {
     pub(crate) schedules: Arc<dyn ScheduleEngine>,
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) outlet: Outlet,
 }
 
 impl Runtime {
@@ -32,7 +34,9 @@ impl Runtime {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = store.relations()?.clone();
         let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
+        let outlet = Outlet::open(&database, &clock, config).await?;
         let mut runtime = Self {
+            outlet,
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),

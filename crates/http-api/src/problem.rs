@@ -123,10 +123,6 @@ impl Problem {
         self
     }
 
-    pub(crate) fn violations(&self) -> &[Violation] {
-        &self.violations
-    }
-
     /// What it says, without the request.
     pub(crate) fn body(&self) -> serde_json::Value {
         let mut body = json!({

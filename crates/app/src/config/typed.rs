@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidings_kernel::EmailAddress;
+
 use super::settings::Settings;
 use super::value::Value;
 
@@ -16,6 +18,7 @@ pub struct Config {
     pub aws: Aws,
     pub roles: Roles,
     pub http: Http,
+    pub mail: Mail,
     pub workers: Workers,
     pub heartbeat: String,
     pub log: Log,
@@ -57,6 +60,7 @@ pub struct Aws {
     pub endpoint_url: Option<String>,
     pub queue_prefix: String,
     pub queue_endpoint_url: Option<String>,
+    pub mail_endpoint_url: Option<String>,
 }
 
 /// What this process does.
@@ -78,9 +82,56 @@ pub struct Workers {
 #[derive(Debug, Clone)]
 pub struct Http {
     pub listen: SocketAddr,
+    /// Without a slash at the end.
+    pub public_url: String,
     pub max_body_bytes: u64,
     pub request_timeout: Duration,
     pub shutdown_grace: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct Mail {
+    pub provider: Provider,
+    pub rate_per_second: u32,
+    pub return_path: Option<EmailAddress>,
+    pub smtp: Smtp,
+    pub ses_configuration_set: Option<String>,
+    pub dkim: DkimKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    Capture,
+    Smtp,
+    Ses,
+}
+
+#[derive(Debug, Clone)]
+pub struct Smtp {
+    pub host: Option<String>,
+    pub port: u16,
+    pub tls: SmtpTls,
+    pub tls_ca_file: Option<PathBuf>,
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub connections: usize,
+    pub hello_name: Option<String>,
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmtpTls {
+    Starttls,
+    Implicit,
+    None,
+}
+
+/// Nothing is signed without a domain.
+#[derive(Debug, Clone)]
+pub struct DkimKey {
+    pub domain: Option<String>,
+    pub selector: String,
+    pub key_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -148,6 +199,7 @@ impl From<&Settings> for Config {
                 endpoint_url: from.maybe_text("aws.endpoint_url"),
                 queue_prefix: from.text("aws.queue_prefix"),
                 queue_endpoint_url: from.maybe_text("aws.queue_endpoint_url"),
+                mail_endpoint_url: from.maybe_text("aws.mail_endpoint_url"),
             },
             roles: {
                 let roles = from.text("serve.roles");
@@ -171,10 +223,12 @@ impl From<&Settings> for Config {
                     Some(Value::Address(address)) => *address,
                     other => unreachable!("http.listen is {other:?}"),
                 },
+                public_url: from.text("http.public_url").trim_end_matches('/').to_owned(),
                 max_body_bytes: from.size("http.max_body"),
                 request_timeout: from.duration("http.request_timeout"),
                 shutdown_grace: from.duration("http.shutdown_grace"),
             },
+            mail: mail(&from),
             log: Log {
                 format: match from.text("log.format").as_str() {
                     "text" => LogFormat::Text,
@@ -188,6 +242,43 @@ impl From<&Settings> for Config {
                 batch: from.count("sweep.batch"),
             },
         }
+    }
+}
+
+fn mail(from: &Source<'_>) -> Mail {
+    Mail {
+        provider: match from.text("mail.provider").as_str() {
+            "capture" => Provider::Capture,
+            "smtp" => Provider::Smtp,
+            "ses" => Provider::Ses,
+            other => unreachable!("{other:?} is no choice of the key"),
+        },
+        rate_per_second: u32::try_from(from.count("mail.rate_per_second")).unwrap_or(u32::MAX),
+        return_path: from
+            .maybe_text("mail.return_path")
+            .map(|text| text.parse().expect("the key is an address")),
+        smtp: Smtp {
+            host: from.maybe_text("mail.smtp_host"),
+            port: u16::try_from(from.count("mail.smtp_port")).expect("its range is a port's"),
+            tls: match from.text("mail.smtp_tls").as_str() {
+                "starttls" => SmtpTls::Starttls,
+                "implicit" => SmtpTls::Implicit,
+                "none" => SmtpTls::None,
+                other => unreachable!("{other:?} is no choice of the key"),
+            },
+            tls_ca_file: from.maybe_text("mail.smtp_tls_ca_file").map(PathBuf::from),
+            username: from.maybe_text("mail.smtp_username"),
+            password: from.maybe_text("mail.smtp_password").map(Secret),
+            connections: from.count("mail.smtp_connections"),
+            hello_name: from.maybe_text("mail.smtp_hello_name"),
+            timeout: from.duration("mail.smtp_timeout"),
+        },
+        ses_configuration_set: from.maybe_text("mail.ses_configuration_set"),
+        dkim: DkimKey {
+            domain: from.maybe_text("mail.dkim_domain"),
+            selector: from.text("mail.dkim_selector"),
+            key_file: from.maybe_text("mail.dkim_key_file").map(PathBuf::from),
+        },
     }
 }
 

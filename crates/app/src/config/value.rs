@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidings_kernel::EmailAddress;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// The type of a key, with its range.
@@ -23,6 +24,11 @@ pub enum Kind {
         max: u64,
     },
     Path,
+    /// Anything on one line.
+    Text,
+    /// The name of a machine or a domain.
+    Host,
+    Email,
     Address,
     Url {
         schemes: &'static [&'static str],
@@ -81,6 +87,22 @@ impl Kind {
                 }
             }
             Kind::Path => Ok(Value::Text(text.to_owned())),
+            // The value itself may be a secret, and stays out of the message.
+            Kind::Text if text.chars().any(char::is_control) => Err("must be one line".to_owned()),
+            Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Host => {
+                let allowed =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+                if (1..=253).contains(&text.len()) && text.chars().all(allowed) {
+                    Ok(Value::Text(text.to_owned()))
+                } else {
+                    Err(format!("must be a name such as \"mail.example.org\", not {text:?}"))
+                }
+            }
+            Kind::Email => match text.parse::<EmailAddress>() {
+                Ok(address) => Ok(Value::Text(address.to_string())),
+                Err(error) => Err(format!("is no address: {error}")),
+            },
             Kind::Address => text.parse().map(Value::Address).map_err(|_| {
                 format!("must be an address and a port, such as \"127.0.0.1:8080\", not {text:?}")
             }),
@@ -127,6 +149,9 @@ impl Kind {
             }
             Kind::Set(words) => Some(format!("Some of {}, with commas between.", words.join(", "))),
             Kind::Path
+            | Kind::Text
+            | Kind::Host
+            | Kind::Email
             | Kind::Address
             | Kind::Url { .. }
             | Kind::LogLevel

@@ -5,6 +5,7 @@
 
 mod audiences;
 mod auth;
+mod captured;
 mod clients;
 mod consent;
 mod eligibility;
@@ -13,6 +14,7 @@ mod keys;
 mod me;
 mod messages;
 mod quota;
+mod senders;
 mod settings;
 mod subscriptions;
 #[cfg(test)]
@@ -103,6 +105,10 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(messages::events))
         .routes(routes!(messages::cancel))
         .routes(routes!(messages::settle))
+        .routes(routes!(senders::list, senders::replace))
+        .routes(routes!(captured::list, captured::clear))
+        .routes(routes!(captured::show))
+        .routes(routes!(captured::raw))
 }
 
 #[derive(utoipa::OpenApi)]
