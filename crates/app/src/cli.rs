@@ -13,13 +13,15 @@ use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::links::LinksArgs;
 use crate::mail::{MailArgs, SendersArgs};
+use crate::messages::MessagesArgs;
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, mail, queues_command, serve,
-    worker_command,
+    access, backup, config, config_command, doctor, items, links, logging, mail, messages,
+    queues_command, serve, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -64,10 +66,14 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// Send transactional mail, look at it, cancel it, and settle what nobody knows
+    Messages(Box<MessagesArgs>),
     /// List, add and remove the addresses that a client writes from
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
     Mail(MailArgs),
+    /// List the keys that sign the links of mails, and make a new one
+    Links(LinksArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -132,8 +138,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Messages(args) => on_runtime(messages::run(*args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
+        Command::Links(args) => on_runtime(links::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use tidings_access::Access;
 use tidings_delivery::ledger::Ledger;
+use tidings_delivery::links::Links;
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
 
 use crate::config::{Config, Engine};
@@ -27,6 +31,11 @@ pub(crate) struct Runtime {
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outlet: Outlet,
+    pub(crate) tracking: Tracking,
+    /// What this process keeps of templates.
+    templates: Templates,
+    /// Names this process in what it claims.
+    node: String,
 }
 
 impl Runtime {
@@ -35,8 +44,14 @@ impl Runtime {
         let database = store.relations()?.clone();
         let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
         let outlet = Outlet::open(&database, &clock, config).await?;
+        let engine = Arc::clone(&store.engine);
+        let access = Access::new(database.clone(), engine, Arc::clone(&clock));
+        let links = Links::load(&database, &config.http.public_url, access.now()).await?;
         let mut runtime = Self {
             outlet,
+            tracking: Tracking { access, links },
+            templates: Templates::default(),
+            node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -51,16 +66,29 @@ impl Runtime {
         Ok(runtime)
     }
 
-    pub(crate) fn access(&self, store: &Store) -> Access {
-        Access::new(self.database.clone(), Arc::clone(&store.engine), Arc::clone(&self.clock))
+    pub(crate) fn access(&self) -> &Access {
+        &self.tracking.access
     }
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
+        handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
+        handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
+    }
+
+    fn transactional(&self) -> transactional::Worker {
+        transactional::Worker {
+            access: self.tracking.access.clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: transactional::Settings { node: self.node.clone(), ttl_days: None },
+        }
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {
