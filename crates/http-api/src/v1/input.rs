@@ -30,6 +30,9 @@ const NAME: usize = 100;
 /// A JSON object that is a `T`.
 pub(super) struct Body<T>(pub(super) T);
 
+/// A query that is a `T`.
+pub(super) struct Params<T>(pub(super) T);
+
 /// Which part of a list is wanted: `limit` and `cursor` of the query.
 pub(super) struct Listing<K> {
     pub(super) after: Option<K>,
@@ -183,11 +186,20 @@ impl<T: FromFields> FromRequest<V1> for Body<T> {
 impl<K: Cursor> FromRequestParts<V1> for Listing<K> {
     type Rejection = Problem;
 
+    async fn from_request_parts(parts: &mut Parts, v1: &V1) -> Result<Self, Problem> {
+        Params::from_request_parts(parts, v1).await.map(|Params(listing)| listing)
+    }
+}
+
+impl<T: FromFields> FromRequestParts<V1> for Params<T> {
+    type Rejection = Problem;
+
     async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(pairs) =
             pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
-        Fields::read(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
+        let pairs = pairs.into_iter().map(|(name, value)| (name, value.into()));
+        Fields::read(pairs.collect()).map(Self)
     }
 }
 

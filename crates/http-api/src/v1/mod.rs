@@ -5,10 +5,13 @@
 
 mod auth;
 mod clients;
+mod events;
+mod inbound;
 mod input;
 mod keys;
 mod me;
 mod quota;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +21,8 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
-use tidings_access::{Access, StoreError};
+use tidings_access::{Access, StorageError, StoreError};
+use tidings_signals::replies::Replies;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -36,12 +40,13 @@ pub use auth::REFUSED_METRIC;
 #[derive(Clone)]
 pub(crate) struct V1 {
     access: Access,
+    replies: Replies,
     quotas: Arc<Quotas>,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, limits: Limits) -> Router {
-    let state = V1 { access, quotas: Arc::default() };
+pub fn v1(access: Access, replies: Replies, limits: Limits) -> Router {
+    let state = V1 { access, replies, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -73,6 +78,11 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(events::list))
+        .routes(routes!(stats::deliveries))
+        .routes(routes!(stats::template))
+        .routes(routes!(stats::sequence))
+        .routes(routes!(inbound::receive))
 }
 
 #[derive(utoipa::OpenApi)]
@@ -123,5 +133,18 @@ impl From<StoreError> for Problem {
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         Self::internal(error)
+    }
+}
+
+impl From<StorageError> for Problem {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Relations(error) => error.into(),
+            error @ StorageError::Items(_) if error.is_passing() => {
+                tracing::warn!(error = %tidings_kernel::causes(&error), "A request could not be served now");
+                Self::unavailable("the store does not answer; try again in a moment")
+            }
+            error @ StorageError::Items(_) => Self::internal(error),
+        }
     }
 }
