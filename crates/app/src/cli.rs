@@ -11,14 +11,15 @@ use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
+use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
-    worker_command,
+    access, backup, config, config_command, doctor, events_command, items, logging, queues_command,
+    serve, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -63,6 +64,10 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// Look at what became of messages, and at what came back for nobody
+    Events(EventsArgs),
+    /// Count what became of messages, by day, template or sequence
+    Stats(StatsArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -127,6 +132,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Events(args) => on_runtime(events_command::events(args, &config)),
+        Command::Stats(args) => on_runtime(events_command::stats(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

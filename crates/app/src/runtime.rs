@@ -8,6 +8,7 @@ use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::ses;
 use tidings_sql::{Database, SqlQueues};
 
 use crate::config::{Config, Engine};
@@ -25,6 +26,9 @@ pub(crate) struct Runtime {
     pub(crate) schedules: Arc<dyn ScheduleEngine>,
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
+    access: Access,
+    /// How long events are kept.
+    keep_days: Option<u32>,
 }
 
 impl Runtime {
@@ -32,7 +36,10 @@ impl Runtime {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = store.relations()?.clone();
         let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
+        let access = Access::new(database.clone(), Arc::clone(&store.engine), Arc::clone(&clock));
         let mut runtime = Self {
+            access,
+            keep_days: config.data_ttl_days,
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -47,14 +54,16 @@ impl Runtime {
         Ok(runtime)
     }
 
-    pub(crate) fn access(&self, store: &Store) -> Access {
-        Access::new(self.database.clone(), Arc::clone(&store.engine), Arc::clone(&self.clock))
+    pub(crate) fn access(&self) -> Access {
+        self.access.clone()
     }
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
+        let provider_events = ses::worker(self.access(), self.keep_days);
+        handlers.push((&queues::SES_WEBHOOKS, provider_events));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

@@ -7,6 +7,7 @@ mod answer;
 mod health;
 mod problem;
 mod provider;
+mod public;
 #[cfg(test)]
 mod tests;
 mod v1;
@@ -29,6 +30,7 @@ pub use answer::DURATION_METRIC;
 pub use health::Draining;
 pub use problem::{Problem, Violation};
 pub use provider::provider;
+pub use public::{Peer, UNSTORED_METRIC, public};
 pub use v1::{REFUSED_METRIC, openapi, v1};
 
 /// What the handlers work with.

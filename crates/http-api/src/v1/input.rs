@@ -84,6 +84,27 @@ impl Fields {
         }
     }
 
+    /// A yes or no that may be left out.
+    pub(super) fn optional_bool(&mut self, name: &'static str) -> Option<Option<bool>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Bool(value)) => Some(Some(value)),
+            Some(_) => self.wrong(name, "use true or false"),
+        }
+    }
+
+    /// A text that is set, or taken away by a null, or left as it is: the innermost is the text.
+    pub(super) fn clearable<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Option<T>>> {
+        if self.is_null(name) {
+            self.take(name);
+            return Some(Some(None));
+        }
+        self.optional(name).map(|given| given.map(Some))
+    }
+
     /// A whole number that may be left out.
     pub(super) fn optional_integer(&mut self, name: &'static str) -> Option<Option<i64>> {
         match self.take(name) {
@@ -113,6 +134,41 @@ impl Fields {
         // All of them first: the first mistake must not hide the second.
         let read: Vec<Option<T>> = read.collect();
         read.into_iter().collect()
+    }
+
+    /// A list of texts that may be left out, or be empty.
+    pub(super) fn optional_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Vec<T>>> {
+        let values = match self.take(name) {
+            None => return Some(None),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
+            }
+        };
+        let read = values.iter().enumerate();
+        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    /// An object that may be left out. Whoever asks checks what is in it.
+    pub(super) fn optional_object(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Map<String, Value>>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Object(object)) => Some(Some(object)),
+            Some(_) => self.wrong(name, "use an object"),
+        }
+    }
+
+    /// Whether the field is there and null, where that is not the same as nothing.
+    pub(super) fn is_null(&self, name: &str) -> bool {
+        self.rest.get(name).is_some_and(Value::is_null)
     }
 
     /// Notes what a single field cannot know.

@@ -3,17 +3,23 @@
 //! A handler says in its signature who may call it (`Needs<Manage>`), and takes what was sent through `input`, which
 //! names all that is wrong with it at once. The description is made from the handlers themselves.
 
+mod audiences;
 mod auth;
 mod clients;
+mod consent;
+mod eligibility;
 mod events;
 mod inbound;
 mod input;
 mod keys;
 mod me;
 mod quota;
+mod settings;
 mod stats;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod topics;
 
 use std::sync::Arc;
 
@@ -83,6 +89,18 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(stats::template))
         .routes(routes!(stats::sequence))
         .routes(routes!(inbound::receive))
+        .routes(routes!(audiences::list, audiences::create))
+        .routes(routes!(audiences::show, audiences::update))
+        .routes(routes!(topics::list, topics::create))
+        .routes(routes!(topics::show, topics::update))
+        .routes(routes!(subscriptions::subscribe))
+        .routes(routes!(subscriptions::unsubscribe))
+        .routes(routes!(subscriptions::resubscribe))
+        .routes(routes!(consent::subscriptions))
+        .routes(routes!(consent::preferences, consent::switch))
+        .routes(routes!(consent::log))
+        .routes(routes!(eligibility::explain))
+        .routes(routes!(settings::show, settings::put))
 }
 
 #[derive(utoipa::OpenApi)]

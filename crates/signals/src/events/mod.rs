@@ -4,7 +4,10 @@
 //! transaction; the row in the ledger and the suppression follow, and are made so that whoever comes again with the
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
+#[cfg(test)]
+mod convergence;
 mod counters;
+mod revise;
 mod rules;
 mod store;
 #[cfg(test)]
@@ -20,6 +23,7 @@ use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 pub use counters::{COUNTERS, Counts};
+pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
 

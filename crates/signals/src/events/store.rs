@@ -64,7 +64,7 @@ pub mod keys {
         Key::new(format!("STATS#DAY#{day}"), format!("COUNTERS#{shard}"))
     }
 
-    pub(super) fn shard(id: &str) -> u8 {
+    pub(crate) fn shard(id: &str) -> u8 {
         Sha256::digest(id)[0] % SHARDS
     }
 
@@ -215,9 +215,12 @@ impl Draft<'_> {
             let unique = name.starts_with("unique");
             let deciding = ["openCount", "clickCount", "humanOpenCount", "humanClickCount"];
             if deciding.contains(&name) {
-                expected.push(match self.known.and_then(|item| item.get(name)) {
-                    Some(_) => Condition::exists(name),
-                    None => Condition::not_exists(name),
+                // A verdict can be revised, and a number be nought again.
+                let counted = self.known.and_then(|item| item.integer(name)).unwrap_or(0);
+                expected.push(if counted > 0 {
+                    Condition::Gt(name.into(), 0.into())
+                } else {
+                    Condition::not_exists(name).or(Condition::eq(name, 0))
                 });
             }
             if !unique {
@@ -283,7 +286,7 @@ fn bounded(text: &str, max: usize) -> &str {
 }
 
 /// JSON as an item keeps it. What has no place there is left out.
-fn value(json: &Json) -> Value {
+pub(super) fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => (*flag).into(),

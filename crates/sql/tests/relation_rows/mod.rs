@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 17] = [
+pub(crate) const TABLES: [Table; 19] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -284,6 +284,47 @@ pub(crate) const TABLES: [Table; 17] = [
             ("happened_at", "1"),
         ],
         refused: &[&[("actor", "''")], &[("happened_at", "NULL")], &[("workspace_id", "999")]],
+    },
+    Table {
+        name: "senders",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("client_id", "<client a>"),
+            ("slug", "'news'"),
+            ("from_email", "'news@example.org'"),
+            ("is_default", "1"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("client_id", "<client b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("workspace_id", "NULL")],
+            &[("slug", "''")],
+            &[("slug", "NULL")],
+            &[("from_email", "'a'")],
+            &[("from_email", "NULL")],
+            &[("is_default", "2")],
+            &[("created_at", "-1")],
+            &[("updated_at", "-1")],
+        ],
+    },
+    Table {
+        name: "captured_mails",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("mail_from", "'news@example.org'"),
+            ("rcpt_to", "'[\"ada@example.net\"]'"),
+            ("mime", "''"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("mail_from", "NULL")],
+            &[("rcpt_to", "NULL")],
+            &[("mime", "NULL")],
+            &[("created_at", "-1")],
+        ],
     },
     Table {
         name: "signing_keys",
