@@ -11,6 +11,7 @@ use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
+use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::links::LinksArgs;
@@ -20,8 +21,8 @@ use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, links, logging, mail, messages,
-    queues_command, serve, worker_command,
+    access, backup, config, config_command, doctor, events_command, items, links, logging, mail,
+    messages, queues_command, serve, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -74,6 +75,10 @@ enum Command {
     Mail(MailArgs),
     /// List the keys that sign the links of mails, and make a new one
     Links(LinksArgs),
+    /// Look at what became of messages, and at what came back for nobody
+    Events(EventsArgs),
+    /// Count what became of messages, by day, template or sequence
+    Stats(StatsArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -142,6 +147,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),
+        Command::Events(args) => on_runtime(events_command::events(args, &config)),
+        Command::Stats(args) => on_runtime(events_command::stats(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

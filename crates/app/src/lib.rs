@@ -10,6 +10,7 @@ pub mod config;
 mod config_command;
 mod demo;
 mod doctor;
+mod events_command;
 mod failure;
 mod items;
 mod links;

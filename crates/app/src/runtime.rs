@@ -11,6 +11,7 @@ use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
 
@@ -36,6 +37,8 @@ pub(crate) struct Runtime {
     templates: Templates,
     /// Names this process in what it claims.
     node: String,
+    /// How long events and the send log are kept.
+    keep_days: Option<u32>,
 }
 
 impl Runtime {
@@ -52,6 +55,7 @@ impl Runtime {
             tracking: Tracking { access, links },
             templates: Templates::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
+            keep_days: config.data_ttl_days,
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -76,6 +80,8 @@ impl Runtime {
         let mut handlers = ledger.handlers();
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
+        let provider_events = ses::worker(self.access().clone(), self.keep_days);
+        handlers.push((&queues::SES_WEBHOOKS, provider_events));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }
@@ -87,7 +93,7 @@ impl Runtime {
             links: self.tracking.links.clone(),
             sender: Arc::clone(&self.outlet.sender),
             pace: Arc::clone(&self.outlet.pace),
-            settings: transactional::Settings { node: self.node.clone(), ttl_days: None },
+            settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
         }
     }
 

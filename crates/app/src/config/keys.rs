@@ -407,4 +407,26 @@ static KEYS: &[Key] = &[
         preset: Preset::Default("500"),
         secret: false,
     },
+    Key {
+        name: "data.ttl_days",
+        doc: "After so many days the lines of the send log and the events are forgotten. What was counted stays counted.\n\
+              Unset, they are kept for ever.",
+        kind: Kind::Integer { min: 1, max: 36_500 },
+        preset: Preset::Unset { example: "365" },
+        secret: false,
+    },
+    Key {
+        name: "signals.ses_topics",
+        doc: "The topics of SNS that may post to /webhooks/ses, by their ARNs, with commas between. Unset, none may.",
+        kind: Kind::Topics,
+        preset: Preset::Unset { example: "arn:aws:sns:eu-west-1:123456789012:ses-events" },
+        secret: false,
+    },
+    Key {
+        name: "signals.sns_certificate_origin",
+        doc: "Where the certificates of SNS may come from besides SNS itself: a server with its API, for tests.",
+        kind: Kind::Url { schemes: &["http", "https"] },
+        preset: Preset::Unset { example: "http://127.0.0.1:4566" },
+        secret: false,
+    },
 ];

@@ -23,6 +23,9 @@ pub struct Config {
     pub heartbeat: String,
     pub log: Log,
     pub sweep: Sweep,
+    /// After so many days the send log and the events are forgotten.
+    pub data_ttl_days: Option<u32>,
+    pub signals: Signals,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +155,13 @@ pub struct Sweep {
     pub batch: usize,
 }
 
+/// What comes back.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    pub ses_topics: Vec<String>,
+    pub sns_certificate_origin: Option<String>,
+}
+
 /// A value that `{:?}` does not show.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -241,6 +251,14 @@ impl From<&Settings> for Config {
                 interval: from.duration("sweep.interval"),
                 batch: from.count("sweep.batch"),
             },
+            data_ttl_days: from.maybe_count("data.ttl_days"),
+            signals: Signals {
+                ses_topics: from
+                    .maybe_text("signals.ses_topics")
+                    .map(|topics| topics.split(',').map(ToOwned::to_owned).collect())
+                    .unwrap_or_default(),
+                sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
+            },
         }
     }
 }
@@ -305,6 +323,13 @@ impl Source<'_> {
     fn count(&self, name: &str) -> usize {
         match self.value(name) {
             Some(Value::Integer(number)) => usize::try_from(*number).expect("its range is small"),
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    fn maybe_count(&self, name: &str) -> Option<u32> {
+        match self.value(name)? {
+            Value::Integer(number) => Some(u32::try_from(*number).expect("its range is small")),
             other => unreachable!("{name} is {other:?}"),
         }
     }

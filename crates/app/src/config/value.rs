@@ -39,6 +39,8 @@ pub enum Kind {
     /// Some of these words, with commas between them.
     Set(&'static [&'static str]),
     Cron,
+    /// ARNs of topics of SNS, with commas between them.
+    Topics,
 }
 
 /// A setting that was read and found right.
@@ -117,6 +119,7 @@ impl Kind {
                 Ok(()) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(format!("cannot be read: {error}")),
             },
+            Kind::Topics => parse_topics(text),
             Kind::QueuePrefix => {
                 let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
                 if text.len() <= 40 && text.chars().all(allowed) {
@@ -157,7 +160,8 @@ impl Kind {
             | Kind::LogLevel
             | Kind::TablePrefix
             | Kind::QueuePrefix
-            | Kind::Cron => None,
+            | Kind::Cron
+            | Kind::Topics => None,
         }
     }
 }
@@ -187,6 +191,29 @@ const DURATION_UNITS: [(&str, u64); 5] =
 /// In bytes, the largest first. As databases do it, a MB is 1024 KB.
 const SIZE_UNITS: [(&str, u64); 4] =
     [("GB", 1024 * 1024 * 1024), ("MB", 1024 * 1024), ("KB", 1024), ("B", 1)];
+
+fn parse_topics(text: &str) -> Result<Value, String> {
+    let is_topic = |topic: &str| {
+        let parts: Vec<_> = topic.split(':').collect();
+        let [arn, partition, service, region, account, name] = parts[..] else { return false };
+        let plain = |part: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && part.chars().all(allowed)
+        };
+        arn == "arn"
+            && service == "sns"
+            && [partition, region, account, name].into_iter().all(plain)
+    };
+    let topics: Vec<_> = text.split(',').map(str::trim).collect();
+    if topics.iter().all(|topic| is_topic(topic)) {
+        Ok(Value::Text(topics.join(",")))
+    } else {
+        Err(format!(
+            "must be ARNs such as \"arn:aws:sns:eu-west-1:123456789012:ses-events\", \
+             with commas between, not {text:?}"
+        ))
+    }
+}
 
 fn parse_duration(text: &str) -> Option<Duration> {
     parse_with_unit(text, &DURATION_UNITS).map(Duration::from_millis)

@@ -227,7 +227,11 @@ async fn uncertain(open: &Open, cx: &Cx) -> Result<(), Failure> {
 }
 
 async fn the_client(cx: &Cx, slug: Slug) -> Result<ClientId, Failure> {
-    let found = clients::find(cx, slug).await.map_err(crate::access::no_client)?;
+    let found = clients::find(cx, slug).await.map_err(|error| match error {
+        clients::FindError::Missing(_) => Failure::from(error)
+            .hint("`tidings clients list --workspace …` shows those that there are"),
+        clients::FindError::Store(_) => error.into(),
+    })?;
     Ok(found.id)
 }
 

@@ -9,6 +9,8 @@ mod captured;
 mod clients;
 mod consent;
 mod eligibility;
+mod events;
+mod inbound;
 mod input;
 mod keys;
 mod me;
@@ -16,6 +18,7 @@ mod messages;
 mod quota;
 mod senders;
 mod settings;
+mod stats;
 mod subscriptions;
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,7 @@ use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::Messages;
+use tidings_signals::replies::Replies;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -47,14 +51,15 @@ pub use auth::REFUSED_METRIC;
 #[derive(Clone)]
 pub(crate) struct V1 {
     access: Access,
+    replies: Replies,
     quotas: Arc<Quotas>,
     messages: Messages,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, limits: Limits) -> Router {
+pub fn v1(access: Access, replies: Replies, limits: Limits) -> Router {
     let messages = Messages::new(Templates::default());
-    let state = V1 { access, quotas: Arc::default(), messages };
+    let state = V1 { access, replies, quotas: Arc::default(), messages };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -86,6 +91,11 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(events::list))
+        .routes(routes!(stats::deliveries))
+        .routes(routes!(stats::template))
+        .routes(routes!(stats::sequence))
+        .routes(routes!(inbound::receive))
         .routes(routes!(audiences::list, audiences::create))
         .routes(routes!(audiences::show, audiences::update))
         .routes(routes!(topics::list, topics::create))

@@ -4,7 +4,8 @@
 use serde_json::Value;
 use tidings_access::clients::{self, Create};
 use tidings_access::keys::{self, Issued};
-use tidings_access::{Scope, Scopes, authenticate};
+use tidings_access::{Cx, Scope, Scopes, authenticate};
+use tidings_kernel::{Item, Put, tables};
 
 use super::{World, slug};
 use crate::openapi;
@@ -38,9 +39,16 @@ impl Route {
         let path = self
             .template
             .replace("{slug}", "hidden")
+            .replace("{sequence_id}", "hidden")
             .replace("{public_id}", victim.key.public_id.as_str());
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
-        format!("{} {path}", self.method)
+        // What the route cannot do without.
+        let query = match (self.method.as_str(), self.template.as_str()) {
+            ("GET", "/v1/events") => "?sequence=hidden",
+            ("GET", "/v1/stats/templates") => "?key=hidden",
+            _ => "",
+        };
+        format!("{} {path}{query}", self.method)
     }
 
     /// Something that the route would take.
@@ -48,6 +56,7 @@ impl Route {
         match (self.method.as_str(), self.template.as_str()) {
             ("POST", "/v1/clients") => r#"{"slug":"hidden"}"#,
             ("POST", "/v1/clients/{slug}/keys") => r#"{"name":"new","scopes":["manage"]}"#,
+            ("POST", "/v1/inbound") => r#"{"mime":"From: eve@example.org\r\n\r\nHello"}"#,
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -58,12 +67,20 @@ impl Route {
     fn scope(&self) -> Option<Scope> {
         match (self.method.as_str(), self.template.as_str()) {
             ("GET", "/v1/me") => None,
-            ("GET", "/v1/clients" | "/v1/clients/{slug}" | "/v1/clients/{slug}/keys") => {
-                Some(Scope::Read)
-            }
+            (
+                "GET",
+                "/v1/clients"
+                | "/v1/clients/{slug}"
+                | "/v1/clients/{slug}/keys"
+                | "/v1/events"
+                | "/v1/stats/deliveries"
+                | "/v1/stats/templates"
+                | "/v1/stats/sequences/{sequence_id}",
+            ) => Some(Scope::Read),
             (
                 "POST",
                 "/v1/clients"
+                | "/v1/inbound"
                 | "/v1/clients/{slug}/disable"
                 | "/v1/clients/{slug}/enable"
                 | "/v1/clients/{slug}/keys",
@@ -78,7 +95,14 @@ impl Route {
 async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
+    count_something(&world.acme).await;
     world.key(&world.acme, Scopes::all()).await
+}
+
+/// A sequence of `acme` has numbers.
+async fn count_something(cx: &Cx) {
+    let item = Item::new().with("PK", "STATS#hidden").with("SK", "COUNTERS").with("openCount", 7);
+    cx.items().await.unwrap().put(Put::new(&tables::MAIN, item)).await.unwrap();
 }
 
 /// Everything but when keys were last used, which a refused request may change.
@@ -172,6 +196,7 @@ async fn its_scope_alone_opens_a_route() {
         let expected = match (route.method.as_str(), route.template.as_str()) {
             ("POST", "/v1/clients") => 409,
             ("POST", "/v1/clients/{slug}/keys") => 201,
+            ("POST", "/v1/inbound") => 202,
             _ => 200,
         };
         let answer = world.send(&line, Some(&key.api_key.expose()), route.body()).await;

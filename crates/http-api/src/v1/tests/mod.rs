@@ -1,5 +1,6 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
+mod events;
 mod isolation;
 mod refusals;
 mod routes;
@@ -13,6 +14,7 @@ use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_signals::replies::Replies;
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
 use tower::ServiceExt as _;
@@ -47,7 +49,8 @@ impl World {
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
-        let router = v1(access.clone(), limits);
+        let replies = Replies::new(access.clone(), None);
+        let router = v1(access.clone(), replies, limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
         Self { access, clock, router, acme, other }
     }
