@@ -39,6 +39,7 @@ impl Route {
         let path = self
             .template
             .replace("{slug}", "hidden")
+            .replace("/messages/{id}", "/messages/1")
             .replace("{sequence_id}", "hidden")
             .replace("{public_id}", victim.key.public_id.as_str());
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
@@ -55,6 +56,12 @@ impl Route {
     fn body(&self) -> &'static str {
         match (self.method.as_str(), self.template.as_str()) {
             ("POST", "/v1/clients") => r#"{"slug":"hidden"}"#,
+            ("POST", "/v1/messages" | "/v1/messages/dry-run") => super::messages::HELLO,
+            ("POST", "/v1/messages/batch") => {
+                r#"{"messages":[{"to":"eve@example.org","subject":"x","text":"x"}]}"#
+            }
+            ("POST", "/v1/messages/{id}/cancel") => "",
+            ("POST", "/v1/messages/{id}/settle") => r#"{"outcome":"sent"}"#,
             ("POST", "/v1/clients/{slug}/keys") => r#"{"name":"new","scopes":["manage"]}"#,
             ("POST", "/v1/inbound") => r#"{"mime":"From: eve@example.org\r\n\r\nHello"}"#,
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
@@ -72,6 +79,9 @@ impl Route {
                 "/v1/clients"
                 | "/v1/clients/{slug}"
                 | "/v1/clients/{slug}/keys"
+                | "/v1/messages"
+                | "/v1/messages/{id}"
+                | "/v1/messages/{id}/events"
                 | "/v1/events"
                 | "/v1/stats/deliveries"
                 | "/v1/stats/templates"
@@ -79,7 +89,15 @@ impl Route {
             ) => Some(Scope::Read),
             (
                 "POST",
+                "/v1/messages"
+                | "/v1/messages/batch"
+                | "/v1/messages/dry-run"
+                | "/v1/messages/{id}/cancel",
+            ) => Some(Scope::Send),
+            (
+                "POST",
                 "/v1/clients"
+                | "/v1/messages/{id}/settle"
                 | "/v1/inbound"
                 | "/v1/clients/{slug}/disable"
                 | "/v1/clients/{slug}/enable"
@@ -96,6 +114,7 @@ async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
     count_something(&world.acme).await;
+    super::messages::hello(world, &world.acme).await;
     world.key(&world.acme, Scopes::all()).await
 }
 
@@ -108,7 +127,8 @@ async fn count_something(cx: &Cx) {
 /// Everything but when keys were last used, which a refused request may change.
 async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
-    for path in ["/v1/clients", "/v1/clients/hidden/keys", "/v1/clients/shop/keys"] {
+    for path in ["/v1/clients", "/v1/clients/hidden/keys", "/v1/clients/shop/keys", "/v1/messages"]
+    {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         let mut page = answer.json();
@@ -195,6 +215,9 @@ async fn its_scope_alone_opens_a_route() {
         // A client of that name is there already; everything else is as it should be.
         let expected = match (route.method.as_str(), route.template.as_str()) {
             ("POST", "/v1/clients") => 409,
+            ("POST", "/v1/messages") => 202,
+            // The message is not uncertain.
+            ("POST", "/v1/messages/{id}/settle") => 409,
             ("POST", "/v1/clients/{slug}/keys") => 201,
             ("POST", "/v1/inbound") => 202,
             _ => 200,

@@ -2,6 +2,7 @@
 
 mod events;
 mod isolation;
+mod messages;
 mod refusals;
 mod routes;
 
@@ -72,6 +73,19 @@ impl World {
         keys::create(cx, create).await.unwrap()
     }
 
+    /// A key of another client, for everything.
+    async fn key_of(&self, cx: &Cx, client: &str) -> Issued {
+        let create = keys::Create {
+            client: slug(client),
+            name: "all".parse().unwrap(),
+            scopes: Scopes::all(),
+            rate: Rate::default(),
+            expires_at: None,
+            granted_by: Granter::Operator,
+        };
+        keys::create(cx, create).await.unwrap()
+    }
+
     async fn get(&self, key: &Issued, path: &str) -> Answer {
         self.send(&format!("GET {path}"), Some(&key.api_key.expose()), "").await
     }
@@ -132,7 +146,8 @@ async fn workspace(access: &Access, name: &str) -> Cx {
     let made = workspaces::create(access, name.parse().unwrap()).await.unwrap();
     let cx = access.inside(&made, Actor::Operator);
     let name = DisplayName::from(&slug("shop"));
-    clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
+    let shop = clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
+    messages::give_sender(&cx, shop.id).await;
     cx
 }
 
