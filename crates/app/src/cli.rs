@@ -11,17 +11,20 @@ use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
+use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::links::LinksArgs;
+use crate::mail::{MailArgs, SendersArgs};
+use crate::messages::MessagesArgs;
 use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, links, logging, people, queues_command,
-    serve, webhooks_command, worker_command,
+    access, backup, config, config_command, doctor, events_command, items, links, logging, mail,
+    messages, people, queues_command, serve, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -72,8 +75,18 @@ enum Command {
     Contacts(Box<ContactsArgs>),
     /// List, add and lift suppressions: addresses that get no mail at all
     Suppressions(SuppressionsArgs),
+    /// Send transactional mail, look at it, cancel it, and settle what nobody knows
+    Messages(Box<MessagesArgs>),
+    /// List, add and remove the addresses that a client writes from
+    Senders(SendersArgs),
+    /// Look at mail that was captured instead of sent
+    Mail(MailArgs),
     /// List the keys that sign the links of mails, and make a new one
     Links(LinksArgs),
+    /// Look at what became of messages, and at what came back for nobody
+    Events(EventsArgs),
+    /// Count what became of messages, by day, template or sequence
+    Stats(StatsArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -141,7 +154,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
+        Command::Messages(args) => on_runtime(messages::run(*args, &config)),
+        Command::Senders(args) => on_runtime(mail::senders(args, &config)),
+        Command::Mail(args) => on_runtime(mail::captured(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),
+        Command::Events(args) => on_runtime(events_command::events(args, &config)),
+        Command::Stats(args) => on_runtime(events_command::stats(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

@@ -5,16 +5,20 @@ use std::sync::Arc;
 use tidings_access::Access;
 use tidings_delivery::ledger::Ledger;
 use tidings_delivery::links::Links;
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
 use tidings_webhooks::{Poster, Targets};
 
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
+use crate::outlet::Outlet;
 use crate::probe;
 use crate::store::Store;
 
@@ -29,7 +33,14 @@ pub(crate) struct Runtime {
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
     poster: Poster,
+    pub(crate) outlet: Outlet,
     pub(crate) tracking: Tracking,
+    /// What this process keeps of templates.
+    templates: Templates,
+    /// Names this process in what it claims.
+    node: String,
+    /// How long events and the send log are kept.
+    keep_days: Option<u32>,
 }
 
 impl Runtime {
@@ -37,11 +48,16 @@ impl Runtime {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = store.relations()?.clone();
         let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
+        let outlet = Outlet::open(&database, &clock, config).await?;
         let engine = Arc::clone(&store.engine);
         let access = Access::new(database.clone(), engine, Arc::clone(&clock));
         let links = Links::load(&database, &config.http.public_url, access.now()).await?;
         let mut runtime = Self {
+            outlet,
             tracking: Tracking { access, links },
+            templates: Templates::default(),
+            node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
+            keep_days: config.data_ttl_days,
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -66,9 +82,23 @@ impl Runtime {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
         handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
+        handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
+        let provider_events = ses::worker(self.access().clone(), self.keep_days);
+        handlers.push((&queues::SES_WEBHOOKS, provider_events));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
+    }
+
+    fn transactional(&self) -> transactional::Worker {
+        transactional::Worker {
+            access: self.tracking.access.clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
+        }
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

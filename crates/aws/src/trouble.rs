@@ -86,6 +86,15 @@ where
         }
     }
 
+    /// What the server said, or what happened instead of an answer.
+    pub(super) fn told(&self) -> String {
+        match (self.error.code(), self.error.message()) {
+            (Some(code), Some(message)) => format!("{code}: {message}"),
+            (Some(code), None) => code.to_owned(),
+            (None, _) => DisplayErrorContext(&*self.error).to_string(),
+        }
+    }
+
     fn message(&self) -> String {
         let code = || self.code().unwrap_or("no reason given").to_owned();
         self.error.message().map_or_else(code, str::to_owned)

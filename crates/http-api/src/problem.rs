@@ -123,7 +123,8 @@ impl Problem {
         self
     }
 
-    pub(crate) fn render(&self, request_id: Option<&str>) -> Response {
+    /// What it says, without the request.
+    pub(crate) fn body(&self) -> serde_json::Value {
         let mut body = json!({
             "type": "about:blank",
             "title": self.status.canonical_reason().unwrap_or("Error"),
@@ -134,6 +135,11 @@ impl Problem {
         if !self.violations.is_empty() {
             body["errors"] = json!(self.violations);
         }
+        body
+    }
+
+    pub(crate) fn render(&self, request_id: Option<&str>) -> Response {
+        let mut body = self.body();
         if let Some(id) = request_id {
             body["request_id"] = id.into();
         }

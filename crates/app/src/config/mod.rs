@@ -20,7 +20,8 @@ pub use keys::{Key, Preset, all_keys};
 pub use settings::{ConfigError, Fault, Origin, Setting, Settings};
 pub use show::{as_json, as_text, template};
 pub use typed::{
-    Aws, Config, Embedded, Engine, Http, Log, LogFormat, Postgres, PostgresTls, Secret, Sweep,
+    Aws, Config, DkimKey, Embedded, Engine, Http, Log, LogFormat, Mail, Postgres, PostgresTls,
+    Provider, Secret, Smtp, SmtpTls, Sweep,
 };
 pub use value::{Kind, Value};
 

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidings_kernel::EmailAddress;
+
 use super::settings::Settings;
 use super::value::Value;
 
@@ -16,11 +18,15 @@ pub struct Config {
     pub aws: Aws,
     pub roles: Roles,
     pub http: Http,
+    pub mail: Mail,
     pub workers: Workers,
     pub webhooks: Webhooks,
     pub heartbeat: String,
     pub log: Log,
     pub sweep: Sweep,
+    /// After so many days the send log and the events are forgotten.
+    pub data_ttl_days: Option<u32>,
+    pub signals: Signals,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +64,7 @@ pub struct Aws {
     pub endpoint_url: Option<String>,
     pub queue_prefix: String,
     pub queue_endpoint_url: Option<String>,
+    pub mail_endpoint_url: Option<String>,
 }
 
 /// What this process does.
@@ -92,6 +99,51 @@ pub struct Http {
 }
 
 #[derive(Debug, Clone)]
+pub struct Mail {
+    pub provider: Provider,
+    pub rate_per_second: u32,
+    pub return_path: Option<EmailAddress>,
+    pub smtp: Smtp,
+    pub ses_configuration_set: Option<String>,
+    pub dkim: DkimKey,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Provider {
+    Capture,
+    Smtp,
+    Ses,
+}
+
+#[derive(Debug, Clone)]
+pub struct Smtp {
+    pub host: Option<String>,
+    pub port: u16,
+    pub tls: SmtpTls,
+    pub tls_ca_file: Option<PathBuf>,
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub connections: usize,
+    pub hello_name: Option<String>,
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SmtpTls {
+    Starttls,
+    Implicit,
+    None,
+}
+
+/// Nothing is signed without a domain.
+#[derive(Debug, Clone)]
+pub struct DkimKey {
+    pub domain: Option<String>,
+    pub selector: String,
+    pub key_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
 pub struct Log {
     pub format: LogFormat,
     pub level: String,
@@ -107,6 +159,13 @@ pub enum LogFormat {
 pub struct Sweep {
     pub interval: Duration,
     pub batch: usize,
+}
+
+/// What comes back.
+#[derive(Debug, Clone)]
+pub struct Signals {
+    pub ses_topics: Vec<String>,
+    pub sns_certificate_origin: Option<String>,
 }
 
 /// A value that `{:?}` does not show.
@@ -156,6 +215,7 @@ impl From<&Settings> for Config {
                 endpoint_url: from.maybe_text("aws.endpoint_url"),
                 queue_prefix: from.text("aws.queue_prefix"),
                 queue_endpoint_url: from.maybe_text("aws.queue_endpoint_url"),
+                mail_endpoint_url: from.maybe_text("aws.mail_endpoint_url"),
             },
             roles: {
                 let roles = from.text("serve.roles");
@@ -187,6 +247,7 @@ impl From<&Settings> for Config {
                 request_timeout: from.duration("http.request_timeout"),
                 shutdown_grace: from.duration("http.shutdown_grace"),
             },
+            mail: mail(&from),
             log: Log {
                 format: match from.text("log.format").as_str() {
                     "text" => LogFormat::Text,
@@ -199,7 +260,52 @@ impl From<&Settings> for Config {
                 interval: from.duration("sweep.interval"),
                 batch: from.count("sweep.batch"),
             },
+            data_ttl_days: from.maybe_count("data.ttl_days"),
+            signals: Signals {
+                ses_topics: from
+                    .maybe_text("signals.ses_topics")
+                    .map(|topics| topics.split(',').map(ToOwned::to_owned).collect())
+                    .unwrap_or_default(),
+                sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
+            },
         }
+    }
+}
+
+fn mail(from: &Source<'_>) -> Mail {
+    Mail {
+        provider: match from.text("mail.provider").as_str() {
+            "capture" => Provider::Capture,
+            "smtp" => Provider::Smtp,
+            "ses" => Provider::Ses,
+            other => unreachable!("{other:?} is no choice of the key"),
+        },
+        rate_per_second: u32::try_from(from.count("mail.rate_per_second")).unwrap_or(u32::MAX),
+        return_path: from
+            .maybe_text("mail.return_path")
+            .map(|text| text.parse().expect("the key is an address")),
+        smtp: Smtp {
+            host: from.maybe_text("mail.smtp_host"),
+            port: u16::try_from(from.count("mail.smtp_port")).expect("its range is a port's"),
+            tls: match from.text("mail.smtp_tls").as_str() {
+                "starttls" => SmtpTls::Starttls,
+                "implicit" => SmtpTls::Implicit,
+                "none" => SmtpTls::None,
+                other => unreachable!("{other:?} is no choice of the key"),
+            },
+            tls_ca_file: from.maybe_text("mail.smtp_tls_ca_file").map(PathBuf::from),
+            username: from.maybe_text("mail.smtp_username"),
+            password: from.maybe_text("mail.smtp_password").map(Secret),
+            connections: from.count("mail.smtp_connections"),
+            hello_name: from.maybe_text("mail.smtp_hello_name"),
+            timeout: from.duration("mail.smtp_timeout"),
+        },
+        ses_configuration_set: from.maybe_text("mail.ses_configuration_set"),
+        dkim: DkimKey {
+            domain: from.maybe_text("mail.dkim_domain"),
+            selector: from.text("mail.dkim_selector"),
+            key_file: from.maybe_text("mail.dkim_key_file").map(PathBuf::from),
+        },
     }
 }
 
@@ -226,6 +332,13 @@ impl Source<'_> {
     fn count(&self, name: &str) -> usize {
         match self.value(name) {
             Some(Value::Integer(number)) => usize::try_from(*number).expect("its range is small"),
+            other => unreachable!("{name} is {other:?}"),
+        }
+    }
+
+    fn maybe_count(&self, name: &str) -> Option<u32> {
+        match self.value(name)? {
+            Value::Integer(number) => Some(u32::try_from(*number).expect("its range is small")),
             other => unreachable!("{name} is {other:?}"),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidings_kernel::EmailAddress;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// The type of a key, with its range.
@@ -23,6 +24,11 @@ pub enum Kind {
         max: u64,
     },
     Path,
+    /// Anything on one line.
+    Text,
+    /// The name of a machine or a domain.
+    Host,
+    Email,
     Address,
     Url {
         schemes: &'static [&'static str],
@@ -33,6 +39,8 @@ pub enum Kind {
     /// Some of these words, with commas between them.
     Set(&'static [&'static str]),
     Cron,
+    /// ARNs of topics of SNS, with commas between them.
+    Topics,
 }
 
 /// A setting that was read and found right.
@@ -81,6 +89,22 @@ impl Kind {
                 }
             }
             Kind::Path => Ok(Value::Text(text.to_owned())),
+            // The value itself may be a secret, and stays out of the message.
+            Kind::Text if text.chars().any(char::is_control) => Err("must be one line".to_owned()),
+            Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Host => {
+                let allowed =
+                    |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':');
+                if (1..=253).contains(&text.len()) && text.chars().all(allowed) {
+                    Ok(Value::Text(text.to_owned()))
+                } else {
+                    Err(format!("must be a name such as \"mail.example.org\", not {text:?}"))
+                }
+            }
+            Kind::Email => match text.parse::<EmailAddress>() {
+                Ok(address) => Ok(Value::Text(address.to_string())),
+                Err(error) => Err(format!("is no address: {error}")),
+            },
             Kind::Address => text.parse().map(Value::Address).map_err(|_| {
                 format!("must be an address and a port, such as \"127.0.0.1:8080\", not {text:?}")
             }),
@@ -95,6 +119,7 @@ impl Kind {
                 Ok(()) => Ok(Value::Text(text.to_owned())),
                 Err(error) => Err(format!("cannot be read: {error}")),
             },
+            Kind::Topics => parse_topics(text),
             Kind::QueuePrefix => {
                 let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
                 if text.len() <= 40 && text.chars().all(allowed) {
@@ -127,12 +152,16 @@ impl Kind {
             }
             Kind::Set(words) => Some(format!("Some of {}, with commas between.", words.join(", "))),
             Kind::Path
+            | Kind::Text
+            | Kind::Host
+            | Kind::Email
             | Kind::Address
             | Kind::Url { .. }
             | Kind::LogLevel
             | Kind::TablePrefix
             | Kind::QueuePrefix
-            | Kind::Cron => None,
+            | Kind::Cron
+            | Kind::Topics => None,
         }
     }
 }
@@ -162,6 +191,29 @@ const DURATION_UNITS: [(&str, u64); 5] =
 /// In bytes, the largest first. As databases do it, a MB is 1024 KB.
 const SIZE_UNITS: [(&str, u64); 4] =
     [("GB", 1024 * 1024 * 1024), ("MB", 1024 * 1024), ("KB", 1024), ("B", 1)];
+
+fn parse_topics(text: &str) -> Result<Value, String> {
+    let is_topic = |topic: &str| {
+        let parts: Vec<_> = topic.split(':').collect();
+        let [arn, partition, service, region, account, name] = parts[..] else { return false };
+        let plain = |part: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+            !part.is_empty() && part.chars().all(allowed)
+        };
+        arn == "arn"
+            && service == "sns"
+            && [partition, region, account, name].into_iter().all(plain)
+    };
+    let topics: Vec<_> = text.split(',').map(str::trim).collect();
+    if topics.iter().all(|topic| is_topic(topic)) {
+        Ok(Value::Text(topics.join(",")))
+    } else {
+        Err(format!(
+            "must be ARNs such as \"arn:aws:sns:eu-west-1:123456789012:ses-events\", \
+             with commas between, not {text:?}"
+        ))
+    }
+}
 
 fn parse_duration(text: &str) -> Option<Duration> {
     parse_with_unit(text, &DURATION_UNITS).map(Duration::from_millis)

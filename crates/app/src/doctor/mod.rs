@@ -5,6 +5,7 @@
 
 mod clock;
 mod files;
+mod mail;
 mod port;
 mod probe;
 #[cfg(test)]
@@ -95,6 +96,7 @@ pub(crate) async fn run(
         }
     }
     findings.push(port::check(config.http.listen).await);
+    findings.extend(mail::check(config).await);
 
     let mut out = Output::new(Layout::Pretty);
     if args.json {

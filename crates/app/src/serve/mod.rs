@@ -14,9 +14,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_http_api::{
-    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, public, router, v1,
+    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, provider, public,
+    router, v1,
 };
 use tidings_jobs::Stop;
+use tidings_signals::replies::Replies;
+use tidings_signals::sns::{self, Sns};
 use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -38,7 +41,8 @@ Examples:
   tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
-The server answers on /v1 (the API, described by /v1/openapi.json), on the links of our mails, /healthz (is the process alive),
+The server answers on /v1 (the API, described by /v1/openapi.json), on the links of our mails,
+/webhooks/ses (SNS), /healthz (is the process alive),
 /readyz (can it serve: does the store answer) and /metrics (Prometheus). SIGTERM or Ctrl-C stops it:
 it finishes what is under way, for http.shutdown_grace and workers.shutdown_grace at most, and closes
 the database. A second one stops it at once. On PostgreSQL and on AWS any number of servers share the
@@ -96,8 +100,14 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let mut routes = router(api);
     let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
-        routes = routes.merge(v1(access, targets, limits(&config.http)?));
-        routes = routes.merge(public(runtime.tracking.clone(), limits(&config.http)?));
+        let limits = limits(&config.http)?;
+        let sns = Sns::new(sns::Settings {
+            topics: config.signals.ses_topics.clone(),
+            certificate_origin: config.signals.sns_certificate_origin.clone(),
+        });
+        routes = routes.merge(provider(access.clone(), sns, limits));
+        routes = routes.merge(public(runtime.tracking.clone(), limits));
+        routes = routes.merge(v1(runtime.services(config), limits));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);

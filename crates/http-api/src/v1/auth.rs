@@ -31,10 +31,15 @@ pub(super) trait Required {
 }
 
 pub(super) struct Read;
+pub(super) struct Send;
 pub(super) struct Manage;
 
 impl Required for Read {
     const SCOPE: Scope = Scope::Read;
+}
+
+impl Required for Send {
+    const SCOPE: Scope = Scope::Send;
 }
 
 impl Required for Manage {
@@ -61,7 +66,7 @@ pub(super) async fn identify(State(v1): State<V1>, mut request: Request, next: N
         Ok(caller) => caller,
         Err(problem) => return problem.into_response(),
     };
-    let quota = v1.quotas.take(caller.key_id, caller.rate, v1.access.now());
+    let quota = v1.quotas.take(caller.key_id, caller.rate, v1.services.access.now());
     let mut response = match quota.retry_after {
         None => {
             request.extensions_mut().insert(caller);
@@ -82,7 +87,7 @@ async fn who(v1: &V1, headers: &HeaderMap) -> Result<Caller, Problem> {
         Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
         _ => return Err(nobody()),
     };
-    authenticate(&v1.access, key).await.map_err(refused)
+    authenticate(&v1.services.access, key).await.map_err(refused)
 }
 
 fn nobody() -> Problem {
@@ -139,7 +144,7 @@ impl<S> Needs<S> {
 
 impl V1 {
     pub(super) fn cx<S>(&self, who: &Needs<S>) -> Cx {
-        self.access.on_behalf_of(who.caller())
+        self.services.access.on_behalf_of(who.caller())
     }
 }
 

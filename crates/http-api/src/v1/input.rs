@@ -166,6 +166,67 @@ impl Fields {
         self.rest.get(name).is_some_and(Value::is_null)
     }
 
+    /// A list of objects that may be left out.
+    pub(super) fn optional_objects<T: FromFields>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Vec<T>>> {
+        let values = match self.take(name) {
+            None => return Some(None),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} objects"));
+            }
+        };
+        let read = values.into_iter().enumerate();
+        let read = read.map(|(place, value)| self.object(&format!("{name}[{place}]"), value));
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    /// Whatever it is. Whoever asks checks it.
+    pub(super) fn value(&mut self, name: &'static str) -> Option<Value> {
+        self.take(name)
+    }
+
+    /// A list of objects that must be there. It may be empty, but not longer than anybody needs.
+    pub(super) fn objects<T: FromFields>(&mut self, name: &'static str) -> Option<Vec<T>> {
+        let values = match self.take(name) {
+            None => return self.wrong(name, "this is required"),
+            Some(Value::Array(values)) => values,
+            Some(_) => return self.wrong(name, "use a list of objects"),
+        };
+        if values.len() > ENTRIES {
+            return self.wrong(name, format_args!("use a list of at most {ENTRIES} objects"));
+        }
+        let read = values.into_iter().enumerate();
+        let read = read.map(|(place, value)| self.object(&format!("{name}[{place}]"), value));
+        // All of them first: the first mistake must not hide the second.
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect()
+    }
+
+    fn object<T: FromFields>(&mut self, field: &str, value: Value) -> Option<T> {
+        let Value::Object(rest) = value else { return self.wrong(field, "use an object") };
+        let mut inner = Self { rest, known: Vec::new(), violations: Vec::new(), more: 0 };
+        let read = T::from_fields(&mut inner);
+        inner.tell_unknown();
+        let good = inner.violations.is_empty();
+        self.more += inner.more;
+        for violation in inner.violations {
+            self.wrong::<()>(&format!("{field}.{}", violation.field), violation.message);
+        }
+        read.filter(|_| good)
+    }
+
+    /// Of the fields that nobody has asked for.
+    fn tell_unknown(&mut self) {
+        let known = self.known.join(", ");
+        for name in std::mem::take(&mut self.rest).keys() {
+            self.wrong::<()>(name, format_args!("there is no such field; there are {known}"));
+        }
+    }
+
     /// Notes what a single field cannot know.
     pub(super) fn wrong<T>(&mut self, field: &str, message: impl Display) -> Option<T> {
         if self.violations.len() < TOLD {
@@ -191,13 +252,10 @@ impl Fields {
         }
     }
 
-    fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
+    pub(super) fn read<T: FromFields>(rest: Map<String, Value>) -> Result<T, Problem> {
         let mut fields = Self { rest, known: Vec::new(), violations: Vec::new(), more: 0 };
         let read = T::from_fields(&mut fields);
-        let known = fields.known.join(", ");
-        for name in std::mem::take(&mut fields.rest).keys() {
-            fields.wrong::<()>(name, format_args!("there is no such field; there are {known}"));
-        }
+        fields.tell_unknown();
         match read {
             Some(read) if fields.violations.is_empty() => Ok(read),
             _ => Err(Problem::invalid_and_more(fields.violations, fields.more)),
@@ -246,12 +304,15 @@ impl<T: FromFields> FromRequestParts<V1> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        let Query(pairs) =
-            pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
-        let pairs = pairs.into_iter().map(|(name, value)| (name, value.into()));
-        Fields::read(pairs.collect()).map(Self)
+        read_query(parts).map(Self)
     }
+}
+
+fn read_query<T: FromFields>(parts: &Parts) -> Result<T, Problem> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
+    let Query(pairs) =
+        pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
+    Fields::read(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
 }
 
 impl<K: Cursor> FromFields for Listing<K> {

@@ -5,15 +5,21 @@
 
 mod audiences;
 mod auth;
+mod captured;
 mod clients;
 mod consent;
 mod contacts;
 mod eligibility;
+mod events;
+mod inbound;
 mod input;
 mod keys;
 mod me;
+mod messages;
 mod quota;
+mod senders;
 mod settings;
+mod stats;
 mod subscriptions;
 mod suppressions;
 #[cfg(test)]
@@ -29,6 +35,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
+use tidings_delivery::transactional::Messages;
+use tidings_signals::replies::Replies;
 use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
@@ -43,18 +51,26 @@ use quota::Quotas;
 
 pub use auth::REFUSED_METRIC;
 
+/// What the features need that the handlers call.
+#[derive(Clone)]
+pub struct Services {
+    pub access: Access,
+    pub messages: Messages,
+    pub replies: Replies,
+    /// Where webhooks may lead.
+    pub targets: Targets,
+}
+
 /// What the handlers work with.
 #[derive(Clone)]
 pub(crate) struct V1 {
-    access: Access,
-    /// Where webhooks may lead.
-    targets: Targets,
+    services: Services,
     quotas: Arc<Quotas>,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, targets: Targets, limits: Limits) -> Router {
-    let state = V1 { access, targets, quotas: Arc::default() };
+pub fn v1(services: Services, limits: Limits) -> Router {
+    let state = V1 { services, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -92,6 +108,11 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(contacts::remove_tag))
         .routes(routes!(suppressions::list, suppressions::add))
         .routes(routes!(suppressions::show, suppressions::lift))
+        .routes(routes!(events::list))
+        .routes(routes!(stats::deliveries))
+        .routes(routes!(stats::template))
+        .routes(routes!(stats::sequence))
+        .routes(routes!(inbound::receive))
         .routes(routes!(audiences::list, audiences::create))
         .routes(routes!(audiences::show, audiences::update))
         .routes(routes!(topics::list, topics::create))
@@ -114,6 +135,17 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(webhook_deliveries::replay_failed))
         .routes(routes!(webhook_deliveries::show))
         .routes(routes!(webhook_deliveries::replay))
+        .routes(routes!(messages::list, messages::send))
+        .routes(routes!(messages::send_batch))
+        .routes(routes!(messages::dry_run))
+        .routes(routes!(messages::show))
+        .routes(routes!(messages::events))
+        .routes(routes!(messages::cancel))
+        .routes(routes!(messages::settle))
+        .routes(routes!(senders::list, senders::replace))
+        .routes(routes!(captured::list, captured::clear))
+        .routes(routes!(captured::show))
+        .routes(routes!(captured::raw))
 }
 
 #[derive(utoipa::OpenApi)]

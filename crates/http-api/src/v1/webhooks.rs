@@ -140,7 +140,7 @@ pub(super) async fn create(
         description: new.description,
         event_types: new.event_types.unwrap_or_default(),
     };
-    let issued = endpoints::create(&v1.cx(&who), &v1.targets, create).await?;
+    let issued = endpoints::create(&v1.cx(&who), &v1.services.targets, create).await?;
     let location = format!("/v1/webhooks/{}", issued.endpoint.id);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(IssuedBody::from(issued))))
 }
@@ -194,7 +194,7 @@ pub(super) async fn update(
     let WebhookChange { url, description, event_types } = change;
     let update = Update { url, description, event_types };
     let (cx, id) = (v1.cx(&who), numbered(&id)?);
-    Ok(Json(endpoints::update(&cx, &v1.targets, id, update).await?.into()))
+    Ok(Json(endpoints::update(&cx, &v1.services.targets, id, update).await?.into()))
 }
 
 /// Delete a webhook

@@ -4,6 +4,8 @@
 //! transaction; the row in the ledger and the suppression follow, and are made so that whoever comes again with the
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
+#[cfg(test)]
+mod convergence;
 mod counters;
 mod news;
 mod revise;

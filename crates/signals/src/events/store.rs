@@ -222,9 +222,12 @@ impl Draft<'_> {
             let unique = name.starts_with("unique");
             let deciding = ["openCount", "clickCount", "humanOpenCount", "humanClickCount"];
             if deciding.contains(&name) {
-                expected.push(match self.known.and_then(|item| item.get(name)) {
-                    Some(_) => Condition::exists(name),
-                    None => Condition::not_exists(name),
+                // A verdict can be revised, and a number be nought again.
+                let counted = self.known.and_then(|item| item.integer(name)).unwrap_or(0);
+                expected.push(if counted > 0 {
+                    Condition::Gt(name.into(), 0.into())
+                } else {
+                    Condition::not_exists(name).or(Condition::eq(name, 0))
                 });
             }
             if !unique {

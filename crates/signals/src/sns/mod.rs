@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tidings_access::{Access, StoreError};
+use tidings_access::Access;
 use tidings_jobs::contracts::{Contract as _, IngressError, SesEventType, SesWebhook};
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::EnqueueError;
@@ -82,15 +82,7 @@ pub enum ReceiveError {
     #[error(transparent)]
     Event(#[from] IngressError),
     #[error("the event could not be written down")]
-    Store(#[from] StoreError),
-    #[error("the event does not fit into the queue")]
-    Enqueue(#[source] EnqueueError),
-}
-
-impl From<EnqueueError> for ReceiveError {
-    fn from(error: EnqueueError) -> Self {
-        Self::Enqueue(error)
-    }
+    Enqueue(#[from] EnqueueError),
 }
 
 impl Sns {

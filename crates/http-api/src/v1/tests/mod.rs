@@ -1,7 +1,9 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
 mod contacts;
+mod events;
 mod isolation;
+mod messages;
 mod refusals;
 mod routes;
 mod webhooks;
@@ -15,6 +17,7 @@ use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_signals::replies::Replies;
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
 use tidings_webhooks::Targets;
@@ -50,7 +53,13 @@ impl World {
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
-        let router = v1(access.clone(), Targets::new(true), limits);
+        let services = Services {
+            access: access.clone(),
+            messages: Messages::new(Templates::default()),
+            replies: Replies::new(access.clone(), None),
+            targets: Targets::new(true),
+        };
+        let router = v1(services, limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
         Self { access, clock, router, acme, other }
     }
@@ -66,6 +75,19 @@ impl World {
             name: name.parse().unwrap(),
             scopes,
             rate,
+            expires_at: None,
+            granted_by: Granter::Operator,
+        };
+        keys::create(cx, create).await.unwrap()
+    }
+
+    /// A key of another client, for everything.
+    async fn key_of(&self, cx: &Cx, client: &str) -> Issued {
+        let create = keys::Create {
+            client: slug(client),
+            name: "all".parse().unwrap(),
+            scopes: Scopes::all(),
+            rate: Rate::default(),
             expires_at: None,
             granted_by: Granter::Operator,
         };
@@ -132,7 +154,8 @@ async fn workspace(access: &Access, name: &str) -> Cx {
     let made = workspaces::create(access, name.parse().unwrap()).await.unwrap();
     let cx = access.inside(&made, Actor::Operator);
     let name = DisplayName::from(&slug("shop"));
-    clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
+    let shop = clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
+    messages::give_sender(&cx, shop.id).await;
     cx
 }
 

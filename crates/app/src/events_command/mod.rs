@@ -1,0 +1,188 @@
+//! `tidings events` and `tidings stats`.
+
+mod stats;
+
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_access::{Cx, Limit};
+use tidings_kernel::{EmailAddress, Workspace};
+use tidings_signals::queries::{self, Filter, Of, Stored};
+use tidings_signals::ses::stray::{self, Stray};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::open::{Open, layout};
+
+pub(crate) use stats::{StatsArgs, stats};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidings events list --contact ada@example.org --workspace acme
+  tidings events list --sequence spring --type click --from 2026-07-01T00:00:00Z
+  tidings events stray")]
+pub(crate) struct EventsArgs {
+    /// The workspace whose events are meant
+    #[arg(long, global = true, default_value = "default", help_heading = "Common options")]
+    workspace: Workspace,
+    /// Lay each event out over several lines
+    #[arg(long, global = true, help_heading = "Common options")]
+    pretty: bool,
+    #[command(subcommand)]
+    command: EventsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum EventsCommand {
+    /// Print the events of a contact, a template or a sequence, the newest first
+    List(ListArgs),
+    /// Print what came in and is about no message of any workspace, the newest first
+    Stray {
+        /// Stop after so many
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    of: OfArgs,
+    /// Only events of this type: send, delivery, open, click, bounce, complaint, reject, reply, unsubscribe, delay
+    /// or rendering_failure
+    #[arg(long = "type", value_name = "TYPE")]
+    kind: Option<String>,
+    /// Not before this time
+    #[arg(long, value_name = "TIME")]
+    from: Option<Timestamp>,
+    /// Not after this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<Timestamp>,
+    /// Stop after so many
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+}
+
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct OfArgs {
+    /// The person, by e-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<EmailAddress>,
+    /// The template, by its key
+    #[arg(long, value_name = "KEY")]
+    template: Option<String>,
+    /// The sequence by its id, or the campaign by its key
+    #[arg(long, value_name = "ID")]
+    sequence: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    id: Option<String>,
+    r#type: String,
+    email: String,
+    occurred_at: Timestamp,
+    message: Option<String>,
+    template_key: Option<String>,
+    sequence_id: Option<String>,
+    subject: Option<String>,
+    url: Option<String>,
+    bounce_type: Option<String>,
+    bounce_subtype: Option<String>,
+    reason: Option<String>,
+    verdict: Option<serde_json::Value>,
+}
+
+#[derive(Serialize)]
+struct ShownStray {
+    id: String,
+    r#type: String,
+    reason: String,
+    received_at: Timestamp,
+    body: String,
+}
+
+pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Failure> {
+    let open = Open::existing(config, layout(args.pretty)).await?;
+    let done = match args.command {
+        EventsCommand::Stray { limit } => strays(&open, limit).await,
+        EventsCommand::List(list) => match open.inside(args.workspace).await {
+            Ok(cx) => print(&open, &cx, list).await,
+            Err(failure) => Err(failure),
+        },
+    };
+    open.close().await;
+    done
+}
+
+async fn print(open: &Open, cx: &Cx, args: ListArgs) -> Result<(), Failure> {
+    let of = match args.of {
+        OfArgs { contact: Some(email), .. } => Of::Contact(email),
+        OfArgs { template: Some(key), .. } => Of::Template(key),
+        OfArgs { sequence, .. } => Of::Sequence(sequence.unwrap_or_default()),
+    };
+    let filter = Filter { of, kind: args.kind, from: args.from, to: args.to };
+    let (mut out, mut cursor, mut left) = (open.out(), None, args.limit);
+    while left > 0 {
+        let page = queries::list(cx, &filter, cursor, Limit::MAX).await?;
+        for event in page.items.into_iter().take(left) {
+            out.json(&Shown::from(event))?;
+            left -= 1;
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    out.finish()
+}
+
+async fn strays(open: &Open, limit: usize) -> Result<(), Failure> {
+    let (mut out, mut before, mut left) = (open.out(), None, limit);
+    while left > 0 {
+        let page = stray::list(open.access.database(), before, Limit::MAX).await?;
+        for stray in page.items.into_iter().take(left) {
+            out.json(&ShownStray::from(stray))?;
+            left -= 1;
+        }
+        before = page.next;
+        if before.is_none() {
+            break;
+        }
+    }
+    out.finish()
+}
+
+impl From<Stored> for Shown {
+    fn from(event: Stored) -> Self {
+        Self {
+            id: event.id,
+            r#type: event.kind,
+            email: event.email,
+            occurred_at: event.occurred_at,
+            message: event.message,
+            template_key: event.template_key,
+            sequence_id: event.sequence_id,
+            subject: event.subject,
+            url: event.url,
+            bounce_type: event.bounce_type,
+            bounce_subtype: event.bounce_subtype,
+            reason: event.reason,
+            verdict: event.verdict,
+        }
+    }
+}
+
+impl From<Stray> for ShownStray {
+    fn from(stray: Stray) -> Self {
+        Self {
+            id: stray.id,
+            r#type: stray.event_type,
+            reason: stray.reason,
+            received_at: stray.received_at,
+            body: stray.body,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The way out for mail: which provider the configuration means, and how fast it is used.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidings_delivery::capture::Capture;
+use tidings_delivery::pace::{Pace, Paced};
+use tidings_kernel::{Clock, Sender};
+use tidings_mail::{Dkim, Franked, Smtp, SmtpSettings, Tls};
+use tidings_sql::Database;
+
+use crate::config::{Config, Provider, SmtpTls};
+use crate::failure::Failure;
+
+/// What all workers of this process hand mail to.
+#[derive(Clone)]
+pub(crate) struct Outlet {
+    pub(crate) sender: Arc<dyn Sender>,
+    /// Asked before each message.
+    pub(crate) pace: Arc<Pace>,
+}
+
+impl Outlet {
+    pub(crate) async fn open(
+        database: &Database,
+        clock: &Arc<dyn Clock>,
+        config: &Config,
+    ) -> Result<Self, Failure> {
+        let provider: Arc<dyn Sender> = match config.mail.provider {
+            Provider::Capture => Arc::new(Capture::new(database.clone(), Arc::clone(clock))),
+            Provider::Smtp => Arc::new(smtp(config)?),
+            Provider::Ses => ses(config).await?,
+        };
+        let franked = Franked {
+            sender: provider,
+            return_path: config.mail.return_path.clone(),
+            dkim: dkim(config)?,
+        };
+        let pace = Arc::new(Pace::new(config.mail.rate_per_second, clock.now()));
+        let sender = Paced::new(Arc::new(franked), Arc::clone(&pace), Arc::clone(clock));
+        Ok(Self { sender: Arc::new(sender), pace })
+    }
+}
+
+pub(crate) fn smtp(config: &Config) -> Result<Smtp, Failure> {
+    let smtp = &config.mail.smtp;
+    let host = smtp.host.clone().ok_or_else(|| {
+        Failure::usage("mail.provider is \"smtp\", and mail.smtp_host is not set")
+            .hint("set mail.smtp_host to the name of your mail server")
+    })?;
+    let credentials = match (&smtp.username, &smtp.password) {
+        (Some(name), Some(password)) => Some((name.clone(), password.expose().to_owned())),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => {
+            let message = "of mail.smtp_username and mail.smtp_password only one is set";
+            return Err(
+                Failure::usage(message).hint("set both, or none for a server without a login")
+            );
+        }
+    };
+    let roots =
+        smtp.tls_ca_file.as_deref().map(|path| read(path, "mail.smtp_tls_ca_file")).transpose()?;
+    let settings = SmtpSettings {
+        host,
+        port: smtp.port,
+        tls: match smtp.tls {
+            SmtpTls::Starttls => Tls::Starttls,
+            SmtpTls::Implicit => Tls::Implicit,
+            SmtpTls::None => Tls::None,
+        },
+        credentials,
+        connections: smtp.connections,
+        hello_name: smtp.hello_name.clone(),
+        timeout: smtp.timeout,
+        roots,
+    };
+    Smtp::new(settings).map_err(|error| {
+        Failure::usage(format!("mail cannot be sent over SMTP: {error}")).hint("see mail.smtp_tls")
+    })
+}
+
+/// Nothing is signed unless a domain is set.
+pub(crate) fn dkim(config: &Config) -> Result<Option<Dkim>, Failure> {
+    let dkim = &config.mail.dkim;
+    let Some(domain) = &dkim.domain else { return Ok(None) };
+    let path = dkim.key_file.as_deref().ok_or_else(|| {
+        Failure::usage("mail.dkim_domain is set, and mail.dkim_key_file is not").hint(
+            "make a key with `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out dkim.pem`",
+        )
+    })?;
+    let pem = read(path, "mail.dkim_key_file")?;
+    let made = Dkim::new(domain, &dkim.selector, &pem);
+    made.map(Some).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}
+
+fn read(path: &Path, key: &str) -> Result<String, Failure> {
+    std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("{key}: {} cannot be read: {error}", path.display()))
+    })
+}
+
+#[cfg(feature = "aws")]
+async fn ses(config: &Config) -> Result<Arc<dyn Sender>, Failure> {
+    Ok(Arc::new(connect_ses(config).await))
+}
+
+#[cfg(feature = "aws")]
+pub(crate) async fn connect_ses(config: &Config) -> tidings_aws::Ses {
+    tidings_aws::Ses::connect(tidings_aws::SesSettings {
+        endpoint: config.aws.mail_endpoint_url.clone(),
+        configuration_set: config.mail.ses_configuration_set.clone(),
+    })
+    .await
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature it is async")]
+async fn ses(_: &Config) -> Result<Arc<dyn Sender>, Failure> {
+    Err(crate::store::without_aws())
+}
