@@ -10,6 +10,7 @@ use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
+use crate::consent::{AudiencesArgs, ExplainArgs, SettingsArgs, SubscriptionsArgs, TopicsArgs};
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
@@ -17,7 +18,7 @@ use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    access, backup, config, config_command, consent, doctor, items, logging, queues_command, serve,
     worker_command,
 };
 
@@ -63,6 +64,16 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// List, make and change the lists that people are subscribed to
+    Audiences(AudiencesArgs),
+    /// List, make and change the categories of mail that people can switch off
+    Topics(TopicsArgs),
+    /// See and change what somebody is subscribed to, and the proof of it
+    Subscriptions(SubscriptionsArgs),
+    /// Say whether somebody can be written to now, and why (not)
+    Explain(ExplainArgs),
+    /// Show and set when a workspace's marketing mail waits
+    Settings(SettingsArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -127,6 +138,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Audiences(args) => on_runtime(consent::audiences(args, &config)),
+        Command::Topics(args) => on_runtime(consent::topics(args, &config)),
+        Command::Subscriptions(args) => on_runtime(consent::subscriptions(args, &config)),
+        Command::Explain(args) => on_runtime(consent::explain(args, &config)),
+        Command::Settings(args) => on_runtime(consent::settings(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

@@ -5,6 +5,7 @@
 //! Not here: what comes back (`signals`), and handing a message to a provider, which no version does yet; a row that could be sent waits.
 
 pub mod capture;
+pub mod confirmation;
 pub mod eligibility;
 pub mod ledger;
 pub mod links;

@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 17] = [
+pub(crate) const TABLES: [Table; 20] = [
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -119,7 +119,14 @@ pub(crate) const TABLES: [Table; 17] = [
             ("created_at", "1"),
             ("updated_at", "1"),
         ],
-        refused: &[&[("slug", "'news'")], &[("workspace_id", "999")], &[("name", "''")]],
+        refused: &[
+            &[("slug", "'news'")],
+            &[("workspace_id", "999")],
+            &[("name", "''")],
+            &[("double_opt_in", "2")],
+            &[("double_opt_in", "NULL")],
+            &[("confirm_template_key", "''")],
+        ],
     },
     Table {
         name: "subscriptions",
@@ -311,6 +318,72 @@ pub(crate) const TABLES: [Table; 17] = [
             &[("reason", "NULL")],
             &[("received_at", "-1")],
             &[("body", "NULL")],
+        ],
+    },
+    Table {
+        name: "consent_log",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("lead_id", "<lead a>"),
+            ("audience_id", "<audience a>"),
+            ("client_id", "<client a>"),
+            ("topic_id", "<topic a>"),
+            ("action", "'subscribed'"),
+            ("acted_by", "'person'"),
+            ("source", "'form'"),
+            ("happened_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("lead_id", "<lead b>")],
+            &[("lead_id", "NULL")],
+            &[("audience_id", "<audience b>")],
+            &[("client_id", "<client b>")],
+            &[("topic_id", "<topic b>")],
+            &[("action", "'maybe'")],
+            &[("acted_by", "'nobody'")],
+            &[("acted_by", "NULL")],
+            &[("source", "''")],
+            &[("source", "NULL")],
+            &[("happened_at", "-1")],
+        ],
+    },
+    Table {
+        name: "confirmations",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("subscription_id", "<second subscription a>"),
+            ("expires_at", "1"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("subscription_id", "<subscription a>")],
+            &[("subscription_id", "<subscription b>")],
+            &[("subscription_id", "999")],
+            &[("workspace_id", "<workspace b>")],
+            &[("sends", "-1")],
+            &[("expires_at", "NULL")],
+        ],
+    },
+    Table {
+        name: "workspace_settings",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("frequency_cap_count", "3"),
+            ("frequency_cap_hours", "24"),
+            ("quiet_from", "1260"),
+            ("quiet_until", "480"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "<workspace b>")],
+            &[("workspace_id", "999")],
+            &[("frequency_cap_count", "0")],
+            &[("frequency_cap_count", "NULL")],
+            &[("frequency_cap_hours", "721")],
+            &[("quiet_from", "1440")],
+            &[("quiet_until", "NULL")],
+            &[("quiet_until", "1260")],
         ],
     },
 ];

@@ -5,6 +5,8 @@ use serde_json::Value;
 use tidings_access::clients::{self, Create};
 use tidings_access::keys::{self, Issued};
 use tidings_access::{Scope, Scopes, authenticate};
+use tidings_people::consent::subscriptions::{self, Subscribe};
+use tidings_people::consent::{Act, By, Proof, Whom, audiences, topics};
 
 use super::{World, slug};
 use crate::openapi;
@@ -38,7 +40,12 @@ impl Route {
         let path = self
             .template
             .replace("{slug}", "hidden")
-            .replace("{public_id}", victim.key.public_id.as_str());
+            .replace("{public_id}", victim.key.public_id.as_str())
+            .replace("{email}", "hidden@example.org");
+        let path = match (self.method.as_str(), self.template.as_str()) {
+            ("GET", "/v1/contacts/{email}/eligibility") => path + "?kind=transactional",
+            _ => path,
+        };
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
         format!("{} {path}", self.method)
     }
@@ -48,6 +55,18 @@ impl Route {
         match (self.method.as_str(), self.template.as_str()) {
             ("POST", "/v1/clients") => r#"{"slug":"hidden"}"#,
             ("POST", "/v1/clients/{slug}/keys") => r#"{"name":"new","scopes":["manage"]}"#,
+            ("POST", "/v1/audiences" | "/v1/topics") => r#"{"slug":"hidden"}"#,
+            ("PATCH", "/v1/audiences/{slug}" | "/v1/topics/{slug}") => r#"{"name":"Other"}"#,
+            ("POST", "/v1/subscriptions") => {
+                r#"{"email":"hidden@example.org","audience":"hidden","by":"person"}"#
+            }
+            ("POST", "/v1/subscriptions/unsubscribe" | "/v1/subscriptions/resubscribe") => {
+                r#"{"email":"hidden@example.org","scope":"global"}"#
+            }
+            ("PUT", "/v1/contacts/{email}/preferences") => r#"{"topics":{"hidden":false}}"#,
+            ("PUT", "/v1/settings/sending") => {
+                r#"{"frequency_cap_count":1,"frequency_cap_hours":1}"#
+            }
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -61,6 +80,30 @@ impl Route {
             ("GET", "/v1/clients" | "/v1/clients/{slug}" | "/v1/clients/{slug}/keys") => {
                 Some(Scope::Read)
             }
+            (
+                "GET",
+                "/v1/audiences"
+                | "/v1/audiences/{slug}"
+                | "/v1/topics"
+                | "/v1/topics/{slug}"
+                | "/v1/contacts/{email}/subscriptions"
+                | "/v1/contacts/{email}/preferences"
+                | "/v1/contacts/{email}/consent"
+                | "/v1/contacts/{email}/eligibility"
+                | "/v1/settings/sending",
+            ) => Some(Scope::Read),
+            (
+                "POST" | "PATCH" | "PUT",
+                "/v1/audiences"
+                | "/v1/audiences/{slug}"
+                | "/v1/topics"
+                | "/v1/topics/{slug}"
+                | "/v1/subscriptions"
+                | "/v1/subscriptions/unsubscribe"
+                | "/v1/subscriptions/resubscribe"
+                | "/v1/contacts/{email}/preferences"
+                | "/v1/settings/sending",
+            ) => Some(Scope::Manage),
             (
                 "POST",
                 "/v1/clients"
@@ -78,13 +121,45 @@ impl Route {
 async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
+    put_consent(world).await;
     world.key(&world.acme, Scopes::all()).await
+}
+
+/// An audience and a topic that only `acme` has, and somebody who is subscribed.
+async fn put_consent(world: &World) {
+    let create = audiences::Create {
+        slug: slug("hidden"),
+        name: "Top secret".parse().unwrap(),
+        double_opt_in: false,
+        confirm_template_key: None,
+    };
+    let audience = audiences::create(&world.acme, create).await.unwrap();
+    let name = "Top secret".parse().unwrap();
+    let create = topics::Create { slug: slug("hidden"), name, description: None };
+    topics::create(&world.acme, create).await.unwrap();
+    let act = Act {
+        by: By::Person,
+        source: "Top secret".parse().unwrap(),
+        reason: None,
+        proof: Proof::default(),
+    };
+    let whom = Whom::Email("hidden@example.org".parse().unwrap());
+    let cmd = Subscribe { whom, audience: audience.id, client: None, confirmed: false, act };
+    subscriptions::subscribe(&world.acme, cmd).await.unwrap();
 }
 
 /// Everything but when keys were last used, which a refused request may change.
 async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
-    for path in ["/v1/clients", "/v1/clients/hidden/keys", "/v1/clients/shop/keys"] {
+    for path in [
+        "/v1/clients",
+        "/v1/clients/hidden/keys",
+        "/v1/clients/shop/keys",
+        "/v1/audiences",
+        "/v1/topics",
+        "/v1/contacts/hidden@example.org/subscriptions",
+        "/v1/contacts/hidden@example.org/consent",
+    ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         let mut page = answer.json();
@@ -170,7 +245,7 @@ async fn its_scope_alone_opens_a_route() {
         let line = route.line(&victim);
         // A client of that name is there already; everything else is as it should be.
         let expected = match (route.method.as_str(), route.template.as_str()) {
-            ("POST", "/v1/clients") => 409,
+            ("POST", "/v1/clients" | "/v1/audiences" | "/v1/topics") => 409,
             ("POST", "/v1/clients/{slug}/keys") => 201,
             _ => 200,
         };
