@@ -52,7 +52,8 @@ fn sending_settings_are_set_and_shown() {
     let world = World::new();
     world.ok(&["bootstrap"]);
     let set = ["settings", "sending", "--frequency-cap-count", "3", "--frequency-cap-hours", "24"];
-    let quiet = ["--quiet-from", "21:00", "--quiet-until", "08:00", "--quiet-zone", "Europe/Berlin"];
+    let quiet =
+        ["--quiet-from", "21:00", "--quiet-until", "08:00", "--quiet-zone", "Europe/Berlin"];
     let set = json(&world.ok(&[&set[..], &quiet].concat()));
     assert_eq!((&set["quiet_from"], &set["frequency_cap_hours"]), (&"21:00".into(), &24.into()));
     assert_eq!(json(&world.ok(&["settings", "show"])), set);

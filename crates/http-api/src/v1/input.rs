@@ -136,24 +136,6 @@ impl Fields {
         read.into_iter().collect()
     }
 
-    /// A list of texts that may be left out, or be empty.
-    pub(super) fn optional_list<T: FromStr<Err: Display>>(
-        &mut self,
-        name: &'static str,
-    ) -> Option<Option<Vec<T>>> {
-        let values = match self.take(name) {
-            None => return Some(None),
-            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
-            Some(_) => {
-                return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
-            }
-        };
-        let read = values.iter().enumerate();
-        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
-        let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect::<Option<_>>().map(Some)
-    }
-
     /// An object that may be left out. Whoever asks checks what is in it.
     pub(super) fn optional_object(
         &mut self,
