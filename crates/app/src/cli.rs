@@ -16,10 +16,11 @@ use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
     access, backup, config, config_command, consent, doctor, items, logging, queues_command, serve,
-    worker_command,
+    webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -74,6 +75,8 @@ enum Command {
     Explain(ExplainArgs),
     /// Show and set when a workspace's marketing mail waits
     Settings(SettingsArgs),
+    /// List, make and try the endpoints of others that are told what happens
+    Webhooks(WebhooksArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -143,6 +146,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Subscriptions(args) => on_runtime(consent::subscriptions(args, &config)),
         Command::Explain(args) => on_runtime(consent::explain(args, &config)),
         Command::Settings(args) => on_runtime(consent::settings(args, &config)),
+        Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

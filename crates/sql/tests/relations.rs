@@ -12,7 +12,7 @@ use tidings_sql::{Database, DatabaseError};
 
 /// Workspaces `a` and `b` with the same things in each. Names in angle brackets stand for ids: `<lead a>` is the
 /// lead of workspace `a`, since PostgreSQL gives the numbers.
-const GROUND: [&str; 12] = [
+const GROUND: [&str; 14] = [
     "INSERT INTO workspaces (name, created_at) VALUES ('{w}', 1)",
     "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES (<workspace {w}>, 'shop', 'Shop', 1)",
     "INSERT INTO client_api_keys (workspace_id, client_id, public_id, secret_hash, name, scopes,
@@ -36,6 +36,10 @@ const GROUND: [&str; 12] = [
      VALUES (<workspace {w}>, <client {w}>, <lead {w}>, 'once', 'ada@example.org', 1, 1)",
     "INSERT INTO confirmations (workspace_id, subscription_id, expires_at, created_at)
      VALUES (<workspace {w}>, <subscription {w}>, 1, 1)",
+    "INSERT INTO webhook_endpoints (workspace_id, url, description, secret, created_at, updated_at)
+     VALUES (<workspace {w}>, 'https://example.org/', '{w}', 'whsec_', 1, 1)",
+    "INSERT INTO webhook_deliveries (workspace_id, endpoint_id, event_id, event_type, body, next_attempt_at, created_at)
+     VALUES (<workspace {w}>, <webhook {w}>, 'evt_1', 'email.sent', '{}', 1, 1)",
 ];
 
 const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -171,6 +175,8 @@ fn with_ids(sql: &str) -> String {
             ("campaign", of("campaigns", "external_key = 'spring'")),
             ("subscription", of("subscriptions", "status = 'subscribed'")),
             ("second subscription", of("subscriptions", "lead_id <> (SELECT min(id) FROM leads)")),
+            ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
+            ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),
         ] {
             sql = sql.replace(&format!("<{name} {w}>"), &id);
         }

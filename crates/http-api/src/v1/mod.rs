@@ -17,6 +17,8 @@ mod subscriptions;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
+use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -42,12 +45,14 @@ pub use auth::REFUSED_METRIC;
 #[derive(Clone)]
 pub(crate) struct V1 {
     access: Access,
+    /// Where webhooks may lead.
+    targets: Targets,
     quotas: Arc<Quotas>,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, limits: Limits) -> Router {
-    let state = V1 { access, quotas: Arc::default() };
+pub fn v1(access: Access, targets: Targets, limits: Limits) -> Router {
+    let state = V1 { access, targets, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -91,6 +96,16 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(consent::log))
         .routes(routes!(eligibility::explain))
         .routes(routes!(settings::show, settings::put))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::show, webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::disable))
+        .routes(routes!(webhooks::enable))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::test))
+        .routes(routes!(webhook_deliveries::replay_failed))
+        .routes(routes!(webhook_deliveries::show))
+        .routes(routes!(webhook_deliveries::replay))
 }
 
 #[derive(utoipa::OpenApi)]

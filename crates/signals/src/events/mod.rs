@@ -5,6 +5,7 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 mod counters;
+mod revise;
 mod rules;
 mod store;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 pub use counters::{COUNTERS, Counts};
+pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
 

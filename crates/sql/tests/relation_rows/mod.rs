@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 20] = [
+pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -293,6 +293,47 @@ pub(crate) const TABLES: [Table; 20] = [
         refused: &[&[("actor", "''")], &[("happened_at", "NULL")], &[("workspace_id", "999")]],
     },
     Table {
+        name: "senders",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("client_id", "<client a>"),
+            ("slug", "'news'"),
+            ("from_email", "'news@example.org'"),
+            ("is_default", "1"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("client_id", "<client b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("workspace_id", "NULL")],
+            &[("slug", "''")],
+            &[("slug", "NULL")],
+            &[("from_email", "'a'")],
+            &[("from_email", "NULL")],
+            &[("is_default", "2")],
+            &[("created_at", "-1")],
+            &[("updated_at", "-1")],
+        ],
+    },
+    Table {
+        name: "captured_mails",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("mail_from", "'news@example.org'"),
+            ("rcpt_to", "'[\"ada@example.net\"]'"),
+            ("mime", "''"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("mail_from", "NULL")],
+            &[("rcpt_to", "NULL")],
+            &[("mime", "NULL")],
+            &[("created_at", "-1")],
+        ],
+    },
+    Table {
         name: "signing_keys",
         row: &[("secret", "'{hash}'"), ("created_at", "1")],
         refused: &[
@@ -384,6 +425,68 @@ pub(crate) const TABLES: [Table; 20] = [
             &[("quiet_from", "1440")],
             &[("quiet_until", "NULL")],
             &[("quiet_until", "1260")],
+        ],
+    },
+    Table {
+        name: "webhook_endpoints",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("url", "'https://example.org/hooks'"),
+            ("secret", "'whsec_c2VjcmV0'"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("url", "''")],
+            &[("secret", "NULL")],
+            &[("failures", "-1")],
+            &[("disabled_at", "1")],
+            &[("disabled_reason", "'manual'")],
+            &[("deleted_at", "1")],
+            &[("previous_secret", "'whsec_b2xk'")],
+            &[("workspace_id", "999")],
+        ],
+    },
+    Table {
+        name: "webhook_deliveries",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("endpoint_id", "<webhook a>"),
+            ("event_id", "'evt_2'"),
+            ("event_type", "'email.sent'"),
+            ("body", "'{}'"),
+            ("next_attempt_at", "1"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("event_id", "'evt_1'")],
+            &[("event_id", "''")],
+            &[("event_type", "''")],
+            &[("endpoint_id", "<webhook b>")],
+            &[("status", "'lost'")],
+            &[("next_attempt_at", "NULL")],
+            &[("status", "'delivered'"), ("next_attempt_at", "NULL")],
+            &[("status", "'failed'"), ("next_attempt_at", "NULL")],
+            &[("delivered_at", "1")],
+            &[("failure", "'exhausted'")],
+            &[("attempts", "-1")],
+            &[("workspace_id", "<workspace b>")],
+        ],
+    },
+    Table {
+        name: "webhook_attempts",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("delivery_id", "<delivery a>"),
+            ("status_code", "204"),
+            ("duration_ms", "12"),
+            ("attempted_at", "1"),
+        ],
+        refused: &[
+            &[("delivery_id", "<delivery b>")],
+            &[("delivery_id", "999")],
+            &[("duration_ms", "-1")],
+            &[("attempted_at", "-1")],
         ],
     },
 ];

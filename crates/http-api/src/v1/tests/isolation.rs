@@ -7,6 +7,7 @@ use tidings_access::keys::{self, Issued};
 use tidings_access::{Scope, Scopes, authenticate};
 use tidings_people::consent::subscriptions::{self, Subscribe};
 use tidings_people::consent::{Act, By, Proof, Whom, audiences, topics};
+use tidings_webhooks::{EventTypes, Targets, deliveries, endpoints};
 
 use super::{World, slug};
 use crate::openapi;
@@ -41,6 +42,9 @@ impl Route {
             .template
             .replace("{slug}", "hidden")
             .replace("{public_id}", victim.key.public_id.as_str())
+            // The first two of the database are acme's; what is deleted is not asked for again.
+            .replace("{webhook_id}", if self.method == "DELETE" { "2" } else { "1" })
+            .replace("{delivery_id}", "1")
             .replace("{email}", "hidden@example.org");
         let path = match (self.method.as_str(), self.template.as_str()) {
             ("GET", "/v1/contacts/{email}/eligibility") => path + "?kind=transactional",
@@ -67,6 +71,11 @@ impl Route {
             ("PUT", "/v1/settings/sending") => {
                 r#"{"frequency_cap_count":1,"frequency_cap_hours":1}"#
             }
+            ("POST", "/v1/webhooks") | ("PATCH", "/v1/webhooks/{webhook_id}") => {
+                r#"{"url":"http://127.0.0.1:9/"}"#
+            }
+            ("POST", "/v1/webhooks/{webhook_id}/replay") => r#"{"since":"2026-01-01T00:00:00Z"}"#,
+            ("POST", path) if path.starts_with("/v1/webhook") => "",
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -79,6 +88,10 @@ impl Route {
             ("GET", "/v1/me") => None,
             ("GET", "/v1/clients" | "/v1/clients/{slug}" | "/v1/clients/{slug}/keys") => {
                 Some(Scope::Read)
+            }
+            ("GET", path) if path.starts_with("/v1/webhook") => Some(Scope::Read),
+            ("POST" | "PATCH" | "DELETE", path) if path.starts_with("/v1/webhook") => {
+                Some(Scope::Manage)
             }
             (
                 "GET",
@@ -122,6 +135,15 @@ async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
     put_consent(world).await;
+    for _ in 0..2 {
+        let create = endpoints::Create {
+            url: "http://127.0.0.1:9/Top-secret".parse().unwrap(),
+            description: Some("Top secret".parse().unwrap()),
+            event_types: EventTypes::All,
+        };
+        let made = endpoints::create(&world.acme, &Targets::new(true), create).await.unwrap();
+        deliveries::send_test(&world.acme, made.endpoint.id).await.unwrap();
+    }
     world.key(&world.acme, Scopes::all()).await
 }
 
@@ -159,6 +181,8 @@ async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
         "/v1/topics",
         "/v1/contacts/hidden@example.org/subscriptions",
         "/v1/contacts/hidden@example.org/consent",
+        "/v1/webhooks",
+        "/v1/webhooks/1/deliveries",
     ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -246,7 +270,11 @@ async fn its_scope_alone_opens_a_route() {
         // A client of that name is there already; everything else is as it should be.
         let expected = match (route.method.as_str(), route.template.as_str()) {
             ("POST", "/v1/clients" | "/v1/audiences" | "/v1/topics") => 409,
-            ("POST", "/v1/clients/{slug}/keys") => 201,
+            ("POST", "/v1/clients/{slug}/keys" | "/v1/webhooks") => 201,
+            ("DELETE", "/v1/webhooks/{webhook_id}") => 204,
+            ("POST", "/v1/webhooks/{webhook_id}/test" | "/v1/webhooks/{webhook_id}/replay") => 202,
+            // It is still being tried.
+            ("POST", "/v1/webhook-deliveries/{delivery_id}/replay") => 409,
             _ => 200,
         };
         let answer = world.send(&line, Some(&key.api_key.expose()), route.body()).await;

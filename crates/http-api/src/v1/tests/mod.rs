@@ -4,6 +4,7 @@ mod consent;
 mod isolation;
 mod refusals;
 mod routes;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
+use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
 
 use super::v1;
@@ -48,7 +50,7 @@ impl World {
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
-        let router = v1(access.clone(), limits);
+        let router = v1(access.clone(), Targets::new(true), limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
         Self { access, clock, router, acme, other }
     }
