@@ -10,6 +10,7 @@ use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
+use crate::consent::{AudiencesArgs, ExplainArgs, SettingsArgs, SubscriptionsArgs, TopicsArgs};
 use crate::doctor::DoctorArgs;
 use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
@@ -23,8 +24,8 @@ use crate::serve::ServeArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, events_command, items, links, logging, mail,
-    messages, people, queues_command, serve, webhooks_command, worker_command,
+    access, backup, config, config_command, consent, doctor, events_command, items, links, logging,
+    mail, messages, people, queues_command, serve, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -69,6 +70,16 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// List, make and change the lists that people are subscribed to
+    Audiences(AudiencesArgs),
+    /// List, make and change the categories of mail that people can switch off
+    Topics(TopicsArgs),
+    /// See and change what somebody is subscribed to, and the proof of it
+    Subscriptions(SubscriptionsArgs),
+    /// Say whether somebody can be written to now, and why (not)
+    Explain(ExplainArgs),
+    /// Show and set when a workspace's marketing mail waits
+    Settings(SettingsArgs),
     /// List, make and try the endpoints of others that are told what happens
     Webhooks(WebhooksArgs),
     /// Find, change, tag and erase the people of a workspace
@@ -151,6 +162,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Audiences(args) => on_runtime(consent::audiences(args, &config)),
+        Command::Topics(args) => on_runtime(consent::topics(args, &config)),
+        Command::Subscriptions(args) => on_runtime(consent::subscriptions(args, &config)),
+        Command::Explain(args) => on_runtime(consent::explain(args, &config)),
+        Command::Settings(args) => on_runtime(consent::settings(args, &config)),
         Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),

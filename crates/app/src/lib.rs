@@ -8,6 +8,7 @@ mod backup;
 mod cli;
 pub mod config;
 mod config_command;
+mod consent;
 mod demo;
 mod doctor;
 mod events_command;

@@ -5,6 +5,7 @@
 //! (`signals`).
 
 pub mod capture;
+pub mod confirmation;
 pub mod eligibility;
 pub mod ledger;
 pub mod links;

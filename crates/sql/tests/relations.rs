@@ -12,7 +12,7 @@ use tidings_sql::{Database, DatabaseError};
 
 /// Workspaces `a` and `b` with the same things in each. Names in angle brackets stand for ids: `<lead a>` is the
 /// lead of workspace `a`, since PostgreSQL gives the numbers.
-const GROUND: [&str; 13] = [
+const GROUND: [&str; 14] = [
     "INSERT INTO workspaces (name, created_at) VALUES ('{w}', 1)",
     "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES (<workspace {w}>, 'shop', 'Shop', 1)",
     "INSERT INTO client_api_keys (workspace_id, client_id, public_id, secret_hash, name, scopes,
@@ -34,6 +34,8 @@ const GROUND: [&str; 13] = [
     "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, created_at,
          updated_at)
      VALUES (<workspace {w}>, <client {w}>, <lead {w}>, 'once', 'ada@example.org', 1, 1)",
+    "INSERT INTO confirmations (workspace_id, subscription_id, expires_at, created_at)
+     VALUES (<workspace {w}>, <subscription {w}>, 1, 1)",
     "INSERT INTO webhook_endpoints (workspace_id, url, description, secret, created_at, updated_at)
      VALUES (<workspace {w}>, 'https://example.org/', '{w}', 'whsec_', 1, 1)",
     "INSERT INTO webhook_deliveries (workspace_id, endpoint_id, event_id, event_type, body, next_attempt_at, created_at)
@@ -129,6 +131,13 @@ async fn lay_ground(database: &Database) {
     let second = "INSERT INTO leads (workspace_id, display_name, created_at, updated_at)
                   VALUES (<workspace a>, 'second', 1, 1)";
     run(database, second).await.unwrap();
+    for sql in [
+        "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, created_at, updated_at)
+         VALUES (<workspace a>, <second lead a>, <audience a>, 'pending', 1, 1)",
+        "INSERT INTO workspace_settings (workspace_id, updated_at) VALUES (<workspace b>, 1)",
+    ] {
+        run(database, sql).await.unwrap();
+    }
 }
 
 /// The good row with some of its columns changed.
@@ -164,6 +173,8 @@ fn with_ids(sql: &str) -> String {
             ("audience", of("audiences", "slug = 'news'")),
             ("topic", of("topics", "slug = 'offers'")),
             ("campaign", of("campaigns", "external_key = 'spring'")),
+            ("subscription", of("subscriptions", "status = 'subscribed'")),
+            ("second subscription", of("subscriptions", "lead_id <> (SELECT min(id) FROM leads)")),
             ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
             ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),
         ] {

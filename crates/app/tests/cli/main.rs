@@ -7,6 +7,7 @@ mod access;
 mod aws;
 mod backup;
 mod config;
+mod consent;
 mod doctor;
 mod help;
 mod items;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tidings_access::{ClientId, Cx, StorageError};
-use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Path, Query, Value, tables};
+use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Query, tables};
 use tidings_people::consent::{AudienceId, Status, TopicId};
 use tidings_people::keys;
 use tidings_people::suppression::{self, Against, Kind};
@@ -158,10 +158,11 @@ async fn sent(
     now: Timestamp,
 ) -> Result<Vec<Timestamp>, StorageError> {
     let line = |at| keys::sent(email, at).sort.unwrap_or_default();
-    // What is sent in this very millisecond counts, whatever follows the time in its key.
+    // Only what a sequence or a campaign sent counts: the line says which. What is sent in this very millisecond counts,
+    // whatever follows the time in its key.
     let query = Query::new(&tables::MAIN, keys::subscriber(email))
         .between(line(cap.since(now)), format!("{}~", line(now)))
-        .filter(Condition::Ne(Path::of("kind"), Value::from("transactional")))
+        .filter(Condition::exists("sequenceId"))
         .backward()
         .limit(usize::from(cap.count));
     let page = items.query(query).await?;

@@ -1,8 +1,8 @@
 //! The checks, in their order: decisions without IO.
 
-use jiff::Timestamp;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use tidings_people::consent::Status;
 
 use super::facts::{Facts, Standing};
@@ -252,8 +252,8 @@ impl Cap {
         sent_at.saturating_add(self.window()).unwrap_or(Timestamp::MAX)
     }
 
-    fn window(self) -> jiff::SignedDuration {
-        jiff::SignedDuration::from_hours(i64::from(self.hours))
+    fn window(self) -> SignedDuration {
+        SignedDuration::from_hours(i64::from(self.hours))
     }
 }
 
@@ -273,7 +273,7 @@ impl Quiet {
         let day = if time < self.until { local.date() } else { local.date().tomorrow().ok()? };
         let end = day.to_datetime(self.until).to_zoned(zone.clone()).ok()?.timestamp();
         // A clock that is put back shows the same hour twice: what was the end may be over when it shows it again.
-        Some(end.max(now.saturating_add(jiff::SignedDuration::from_mins(1)).ok()?))
+        if end > now { Some(end) } else { now.saturating_add(SignedDuration::from_mins(1)).ok() }
     }
 }
 

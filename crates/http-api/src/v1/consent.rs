@@ -6,7 +6,6 @@ use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use tidings_access::Slug;
 use tidings_kernel::EmailAddress;
 use tidings_people::consent::preferences::{
@@ -49,7 +48,7 @@ pub(super) struct PreferenceBody {
 #[derive(ToSchema)]
 pub(super) struct NewPreferences {
     /// Topics by their slugs, and whether each is on; those that are left out stay as they are. Up to 100
-    #[schema(value_type = BTreeMap<String, bool>, example = json!({"tips": false}))]
+    #[schema(value_type = std::collections::BTreeMap<String, bool>, example = json!({"tips": false}))]
     topics: Vec<(Slug, bool)>,
     /// Who acts; `person` if left out. An `import` switches nothing on
     #[schema(value_type = Option<String>, pattern = "^(person|operator|import)$")]

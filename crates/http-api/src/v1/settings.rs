@@ -37,22 +37,23 @@ pub(super) struct SendingBody {
 }
 
 #[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what `ToSet` reads")]
 pub(super) struct NewSending {
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 100)]
-    frequency_cap_count: (),
+    #[schema(minimum = 1, maximum = 100)]
+    frequency_cap_count: Option<i64>,
     /// Together with `frequency_cap_count`
-    #[schema(value_type = Option<i64>, minimum = 1, maximum = 720)]
-    frequency_cap_hours: (),
-    #[schema(value_type = Option<String>, example = "21:00", pattern = "^[0-2][0-9]:[0-5][0-9]$")]
-    quiet_from: (),
+    #[schema(minimum = 1, maximum = 720)]
+    frequency_cap_hours: Option<i64>,
+    #[schema(example = "21:00", pattern = "^[0-2][0-9]:[0-5][0-9]$")]
+    quiet_from: Option<String>,
     /// Together with `quiet_from`
-    #[schema(value_type = Option<String>, example = "08:00", pattern = "^[0-2][0-9]:[0-5][0-9]$")]
-    quiet_until: (),
-    #[schema(value_type = Option<String>, example = "Europe/Berlin", max_length = 64)]
-    quiet_zone: (),
-    #[schema(ignore)]
-    sending: Sending,
+    #[schema(example = "08:00", pattern = "^[0-2][0-9]:[0-5][0-9]$")]
+    quiet_until: Option<String>,
+    #[schema(example = "Europe/Berlin", max_length = 64)]
+    quiet_zone: Option<String>,
 }
+
+pub(super) struct ToSet(Sending);
 
 /// Show when marketing mail waits
 ///
@@ -93,10 +94,10 @@ pub(super) async fn show(
 pub(super) async fn put(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Body(new): Body<NewSending>,
+    Body(ToSet(sending)): Body<ToSet>,
 ) -> Result<Json<SendingBody>, Problem> {
     let cx = v1.cx(&who);
-    Ok(Json(settings::put(&cx, new.sending).await?.into()))
+    Ok(Json(settings::put(&cx, sending).await?.into()))
 }
 
 /// A time of the day to the minute.
@@ -112,7 +113,7 @@ impl FromStr for Minute {
     }
 }
 
-impl FromFields for NewSending {
+impl FromFields for ToSet {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let count = fields.optional_integer("frequency_cap_count");
         let hours = fields.optional_integer("frequency_cap_hours");
@@ -130,14 +131,7 @@ impl FromFields for NewSending {
         let cap = cap.or_else(|error| fields.wrong("frequency_cap_count", error).ok_or(()));
         let quiet = quiet.or_else(|error| fields.wrong("quiet_from", error).ok_or(()));
         let (Ok(cap), Ok(quiet)) = (cap, quiet) else { return None };
-        Some(Self {
-            frequency_cap_count: (),
-            frequency_cap_hours: (),
-            quiet_from: (),
-            quiet_until: (),
-            quiet_zone: (),
-            sending: Sending { cap, quiet, quiet_zone: zone?, updated_at: None },
-        })
+        Some(Self(Sending { cap, quiet, quiet_zone: zone?, updated_at: None }))
     }
 }
 

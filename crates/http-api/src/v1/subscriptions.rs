@@ -77,65 +77,77 @@ struct Said {
 }
 
 #[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what `ToSubscribe` reads")]
 pub(super) struct NewSubscription {
     /// Whom. A contact is made if there is none
-    #[schema(value_type = String, format = "email", max_length = 254, example = "ada@example.org")]
-    email: (),
-    #[schema(value_type = String, example = "news", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
-    audience: Slug,
+    #[schema(format = "email", max_length = 254, example = "ada@example.org")]
+    email: String,
+    #[schema(example = "news", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
+    audience: String,
     /// To the mail of one client; left out, it is to the whole audience
-    #[schema(value_type = Option<String>, example = "shop", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
-    client: Option<Slug>,
+    #[schema(example = "shop", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
+    client: Option<String>,
     /// The person has confirmed it already, and you have the proof
     confirmed: Option<bool>,
     /// Who acts: `import` (default) never brings back what was taken back, `person` does, and `operator` does with a
     /// `reason`
-    #[schema(value_type = Option<String>, pattern = "^(person|operator|import)$")]
-    by: (),
+    #[schema(pattern = "^(person|operator|import)$")]
+    by: Option<String>,
     /// Where it comes from: a form, a page, an import; `api` if left out
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    source: (),
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    reason: (),
+    #[schema(min_length = 1, max_length = 200)]
+    source: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    reason: Option<String>,
     /// The person's address on the network, as proof
-    #[schema(value_type = Option<String>, example = "203.0.113.7")]
-    ip: (),
+    #[schema(example = "203.0.113.7")]
+    ip: Option<String>,
     /// The person's browser, as proof; 500 characters of it are kept
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 2000)]
-    user_agent: (),
+    #[schema(min_length = 1, max_length = 2000)]
+    user_agent: Option<String>,
     /// Which version of your words the person agreed to
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    text_version: (),
-    #[schema(ignore)]
-    said: Said,
+    #[schema(min_length = 1, max_length = 200)]
+    text_version: Option<String>,
 }
 
 #[derive(ToSchema)]
+#[expect(dead_code, reason = "it describes what `ToChange` reads")]
 pub(super) struct ScopeChange {
-    #[schema(value_type = String, format = "email", max_length = 254, example = "ada@example.org")]
-    email: (),
+    #[schema(format = "email", max_length = 254, example = "ada@example.org")]
+    email: String,
     /// `client` (needs `audience` and `client`), `audience` (needs `audience`) or `global`
-    #[schema(value_type = String, pattern = "^(client|audience|global)$")]
-    scope: Word,
-    #[schema(value_type = Option<String>, example = "news", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
-    audience: Option<Slug>,
-    #[schema(value_type = Option<String>, example = "shop", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
-    client: Option<Slug>,
+    #[schema(pattern = "^(client|audience|global)$")]
+    scope: String,
+    #[schema(example = "news", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
+    audience: Option<String>,
+    #[schema(example = "shop", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
+    client: Option<String>,
     /// Who acts; `person` if left out
-    #[schema(value_type = Option<String>, pattern = "^(person|operator|import)$")]
-    by: (),
+    #[schema(pattern = "^(person|operator|import)$")]
+    by: Option<String>,
     /// Where it comes from; `api` if left out
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    source: (),
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    reason: (),
-    #[schema(value_type = Option<String>, example = "203.0.113.7")]
-    ip: (),
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 2000)]
-    user_agent: (),
-    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
-    text_version: (),
-    #[schema(ignore)]
+    #[schema(min_length = 1, max_length = 200)]
+    source: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    reason: Option<String>,
+    #[schema(example = "203.0.113.7")]
+    ip: Option<String>,
+    #[schema(min_length = 1, max_length = 2000)]
+    user_agent: Option<String>,
+    #[schema(min_length = 1, max_length = 200)]
+    text_version: Option<String>,
+}
+
+pub(super) struct ToSubscribe {
+    audience: Slug,
+    client: Option<Slug>,
+    confirmed: Option<bool>,
+    said: Said,
+}
+
+pub(super) struct ToChange {
+    scope: Word,
+    audience: Option<Slug>,
+    client: Option<Slug>,
     said: Said,
 }
 
@@ -167,7 +179,7 @@ enum Word {
 pub(super) async fn subscribe(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Body(new): Body<NewSubscription>,
+    Body(new): Body<ToSubscribe>,
 ) -> Result<Json<OutcomeBody>, Problem> {
     let cx = v1.cx(&who);
     let audience = the_audience(&cx, new.audience).await?;
@@ -205,7 +217,7 @@ pub(super) async fn subscribe(
 pub(super) async fn unsubscribe(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Body(change): Body<ScopeChange>,
+    Body(change): Body<ToChange>,
 ) -> Result<Json<OutcomeBody>, Problem> {
     let cx = v1.cx(&who);
     let scope = change.scope(&cx).await?;
@@ -234,7 +246,7 @@ pub(super) async fn unsubscribe(
 pub(super) async fn resubscribe(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Body(change): Body<ScopeChange>,
+    Body(change): Body<ToChange>,
 ) -> Result<Json<OutcomeBody>, Problem> {
     let cx = v1.cx(&who);
     let scope = change.scope(&cx).await?;
@@ -265,7 +277,7 @@ pub(super) fn wrong(field: &str, error: &impl Display) -> Problem {
     Problem::invalid(vec![violation])
 }
 
-impl ScopeChange {
+impl ToChange {
     async fn scope(&self, cx: &Cx) -> Result<Scope, Problem> {
         match (self.scope, self.audience.clone(), self.client.clone()) {
             (Word::Client, Some(audience), Some(client)) => {
@@ -342,27 +354,15 @@ impl FromStr for Word {
     }
 }
 
-impl FromFields for NewSubscription {
+impl FromFields for ToSubscribe {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let (audience, client) = (fields.required("audience"), fields.optional("client"));
         let (confirmed, said) = (fields.optional_bool("confirmed"), Said::read(fields));
-        Some(Self {
-            email: (),
-            audience: audience?,
-            client: client?,
-            confirmed: confirmed?,
-            by: (),
-            source: (),
-            reason: (),
-            ip: (),
-            user_agent: (),
-            text_version: (),
-            said: said?,
-        })
+        Some(Self { audience: audience?, client: client?, confirmed: confirmed?, said: said? })
     }
 }
 
-impl FromFields for ScopeChange {
+impl FromFields for ToChange {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let scope = fields.required::<Word>("scope");
         let (audience, client) = (fields.optional("audience"), fields.optional("client"));
@@ -374,19 +374,7 @@ impl FromFields for ScopeChange {
         if scope == Word::Client && client.is_none() {
             return fields.wrong("client", "this scope needs one");
         }
-        Some(Self {
-            email: (),
-            scope,
-            audience,
-            client,
-            by: (),
-            source: (),
-            reason: (),
-            ip: (),
-            user_agent: (),
-            text_version: (),
-            said: said?,
-        })
+        Some(Self { scope, audience, client, said: said? })
     }
 }
 

@@ -19,8 +19,7 @@ pub struct Request {
     pub subscription: Subscription,
     pub email: EmailAddress,
     pub audience: DisplayName,
-    /// Without one there is no mail to be sent: the client asks by itself.
-    pub template_key: Option<Line>,
+    pub template_key: Line,
     /// The how manieth mail this is, from 1.
     pub send: i64,
     pub expires_at: Timestamp,
@@ -34,6 +33,9 @@ pub enum RequestError {
     NotAsked(SubscriptionId),
     #[error("subscription {0} has no e-mail address to ask")]
     NoAddress(SubscriptionId),
+    /// The client asks by itself.
+    #[error("the audience of subscription {0} has no template to ask with")]
+    NoTemplate(SubscriptionId),
     #[error(
         "{} mails have asked to confirm subscription {id} within a day; the next can go at {next}",
         rules::MAX_SENDS
@@ -73,6 +75,7 @@ fn try_request(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Request, 
     let waiting = waiting.ok_or(RequestError::NotAsked(id))?;
     let audience = audiences::load_by_id(tx, cx, subscription.audience)?;
     let audience = audience.ok_or(DatabaseError::NoRow)?;
+    let template_key = audience.confirm_template_key.ok_or(RequestError::NoTemplate(id))?;
     let addresses = contact::addresses(tx, cx, subscription.contact)?;
     let email = addresses.into_iter().next().ok_or(RequestError::NoAddress(id))?;
     let sends = rules::send_another(&waiting.recent_sends, cx.now());
@@ -92,7 +95,7 @@ fn try_request(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Request, 
         subscription,
         email,
         audience: audience.name,
-        template_key: audience.confirm_template_key,
+        template_key,
         send: waiting.sends + 1,
         expires_at: waiting.expires_at,
     })

@@ -176,13 +176,13 @@ async fn a_switched_off_topic_stops_its_mail(bed: &Bed) {
     assert_eq!(verdict(&cx, &without).await, "send");
 }
 
-async fn sent(cx: &Cx, kind: Option<&str>) {
+async fn sent(cx: &Cx, sequence: Option<&str>) {
     let mut item = tables::MAIN
         .bare_item(&keys::sent(&ada(), cx.now()))
         .with("templateKey", "welcome")
         .with("sentAt", keys::time(cx.now()));
-    if let Some(kind) = kind {
-        item.set("kind", kind);
+    if let Some(sequence) = sequence {
+        item.set("sequenceId", sequence);
     }
     cx.items().await.unwrap().put(Put::new(&tables::MAIN, item)).await.unwrap();
 }
@@ -192,9 +192,9 @@ async fn the_cap_counts_what_was_sent_and_not_more(bed: &Bed) {
     let cap = Some(Cap { count: 2, hours: 24 });
     settings::put(&cx, Sending { cap, ..Sending::default() }).await.unwrap();
     let sequence = question(bed, &cx, Kind::Sequence).await;
-    for kind in [Some("sequence"), Some("transactional"), None] {
+    for sequence in [Some("onboarding"), None, Some("spring")] {
         assert_eq!(verdict(&bed.cx().await, &sequence).await, "send");
-        sent(&bed.cx().await, kind).await;
+        sent(&bed.cx().await, sequence).await;
         bed.clock.advance(1.hour());
     }
     let cx = bed.cx().await;

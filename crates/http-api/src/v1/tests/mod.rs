@@ -1,5 +1,6 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
+mod consent;
 mod contacts;
 mod events;
 mod isolation;
@@ -100,6 +101,14 @@ impl World {
 
     async fn post(&self, key: &Issued, path: &str, body: &str) -> Answer {
         self.send(&format!("POST {path}"), Some(&key.api_key.expose()), body).await
+    }
+
+    async fn put(&self, key: &Issued, path: &str, body: &str) -> Answer {
+        self.send(&format!("PUT {path}"), Some(&key.api_key.expose()), body).await
+    }
+
+    async fn patch(&self, key: &Issued, path: &str, body: &str) -> Answer {
+        self.send(&format!("PATCH {path}"), Some(&key.api_key.expose()), body).await
     }
 
     async fn delete(&self, key: &Issued, path: &str) -> Answer {

@@ -131,12 +131,14 @@ async fn three_mails_a_day_ask(bed: &Bed) {
         confirm_template_key: Some(Some("confirm".parse().unwrap())),
     };
     let news = audience(&cx, "news", true).await;
-    audiences::update(&cx, update).await.unwrap();
     let id = subscribe(&cx, &news, None, By::Person).await.subscription.unwrap().id;
+    let silent = confirmations::request(&cx, id).await.unwrap_err();
+    assert!(matches!(silent, RequestError::NoTemplate(_)), "{silent:?}");
+    audiences::update(&cx, update).await.unwrap();
     for send in 1..=3 {
         let request = confirmations::request(&later(bed).await, id).await.unwrap();
         assert_eq!((request.send, request.email.as_str()), (send, "ada@example.org"));
-        assert_eq!(request.template_key.unwrap().as_str(), "confirm");
+        assert_eq!(request.template_key.as_str(), "confirm");
         assert_eq!(request.expires_at.to_string(), "2026-07-08T12:00:00Z");
     }
     let refused = confirmations::request(&later(bed).await, id).await.unwrap_err();
