@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
+use crate::apply::ApplyArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
@@ -15,10 +16,11 @@ use crate::failure::Failure;
 use crate::items::ItemsArgs;
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::templates::TemplatesArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
-    worker_command,
+    access, apply, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    templates, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -63,6 +65,10 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// Look at templates, and check those of a folder
+    Templates(TemplatesArgs),
+    /// Write the templates, topics and audiences of a folder
+    Apply(ApplyArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -127,6 +133,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Templates(args) => on_runtime(templates::run(args, &config)),
+        Command::Apply(args) => on_runtime(apply::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

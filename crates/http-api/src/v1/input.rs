@@ -112,6 +112,36 @@ impl Fields {
         read.into_iter().collect()
     }
 
+    /// A list of texts that may be left out, or be empty.
+    pub(super) fn optional_list<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Vec<T>>> {
+        let values = match self.take(name) {
+            None => return Some(None),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
+            }
+        };
+        let read = values.iter().enumerate();
+        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
+        let read: Vec<Option<T>> = read.collect();
+        read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    /// An object that may be left out. Whoever asks checks what is in it.
+    pub(super) fn optional_object(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Map<String, Value>>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Object(object)) => Some(Some(object)),
+            Some(_) => self.wrong(name, "use an object"),
+        }
+    }
+
     /// Notes what a single field cannot know.
     pub(super) fn wrong<T>(&mut self, field: &str, message: impl Display) -> Option<T> {
         if self.violations.len() < TOLD {
@@ -235,6 +265,18 @@ impl Cursor for KeyId {
 
     fn from_text(text: &str) -> Option<Self> {
         text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
+    }
+}
+
+impl Cursor for tidings_delivery::templates::TemplateKey {
+    const LIST: &'static str = "templates";
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
     }
 }
 

@@ -9,6 +9,7 @@ mod input;
 mod keys;
 mod me;
 mod quota;
+mod templates;
 #[cfg(test)]
 mod tests;
 
@@ -73,6 +74,14 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(templates::list))
+        .routes(routes!(templates::validate))
+        .routes(routes!(templates::show, templates::put))
+        .routes(routes!(templates::versions))
+        .routes(routes!(templates::activate))
+        .routes(routes!(templates::deactivate))
+        .routes(routes!(templates::preview))
+        .routes(routes!(templates::display_names, templates::set_display_names))
 }
 
 #[derive(utoipa::OpenApi)]

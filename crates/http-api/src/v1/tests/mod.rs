@@ -3,6 +3,7 @@
 mod isolation;
 mod refusals;
 mod routes;
+mod templates;
 
 use std::sync::Arc;
 use std::time::Duration;
