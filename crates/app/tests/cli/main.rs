@@ -15,4 +15,5 @@ mod lambda;
 mod postgres;
 mod queues;
 mod serve;
+mod templates;
 mod world;
