@@ -54,7 +54,7 @@ impl Route {
                 r#"{"subject":"s","text":"t"}"#
             }
             ("POST", "/v1/templates/{key}/activate") => r#"{"version":1}"#,
-            ("POST", "/v1/templates/{key}/preview") => "{}",
+            ("POST", "/v1/templates/{key}/preview") => r#"{"version":1}"#,
             ("PUT", "/v1/settings/display-names") => r#"{"names":{"planName":{"a":"b"}}}"#,
             (
                 "POST",
