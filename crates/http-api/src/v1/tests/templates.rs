@@ -34,7 +34,9 @@ async fn a_template_is_put_shown_previewed_and_rolled_back() {
         ("GET /v1/settings/display-names", ""),
     ] {
         let answer = world.send(line, Some(&secret), body).await;
-        told.push(format!("{line}\n{} {}", answer.status, answer.body));
+        // Made by chance.
+        let body = answer.body.replace(key.key.public_id.as_str(), "[id]");
+        told.push(format!("{line}\n{} {body}", answer.status));
     }
     insta::assert_snapshot!(told.join("\n\n"));
 }
