@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
+use crate::apply::ApplyArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
@@ -26,6 +27,9 @@ use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
     access, backup, config, config_command, consent, doctor, events_command, items, links, logging,
     mail, messages, people, queues_command, serve, webhooks_command, worker_command,
+use crate::templates::TemplatesArgs;
+    access, apply, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    templates, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -98,6 +102,10 @@ enum Command {
     Events(EventsArgs),
     /// Count what became of messages, by day, template or sequence
     Stats(StatsArgs),
+    /// Look at templates, and check those of a folder
+    Templates(TemplatesArgs),
+    /// Write the templates, topics and audiences of a folder
+    Apply(ApplyArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -176,6 +184,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Links(args) => on_runtime(links::run(args, &config)),
         Command::Events(args) => on_runtime(events_command::events(args, &config)),
         Command::Stats(args) => on_runtime(events_command::stats(args, &config)),
+        Command::Templates(args) => on_runtime(templates::run(args, &config)),
+        Command::Apply(args) => on_runtime(apply::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

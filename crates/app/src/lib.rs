@@ -4,6 +4,7 @@
 //! and which engine they mean (`store`). Not here: any rule of the product; the commands call the crates below.
 
 mod access;
+mod apply;
 mod backup;
 mod cli;
 pub mod config;
@@ -28,6 +29,7 @@ mod runtime;
 mod serve;
 mod store;
 mod webhooks_command;
+mod templates;
 mod worker_command;
 
 pub use cli::{command, main};

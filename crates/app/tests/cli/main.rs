@@ -17,5 +17,6 @@ mod people;
 mod postgres;
 mod queues;
 mod serve;
+mod templates;
 mod webhooks;
 mod world;

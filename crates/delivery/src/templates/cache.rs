@@ -49,6 +49,10 @@ impl Templates {
         key: &TemplateKey,
         version: i64,
     ) -> Result<Option<Arc<Stored>>, StorageError> {
+        // A partial is no mail.
+        if key.is_partial() {
+            return Ok(None);
+        }
         let place = (cx.workspace_id(), key.clone(), version);
         if let Some(kept) = self.lock().versions.get(&place) {
             return Ok(Some(Arc::clone(kept)));

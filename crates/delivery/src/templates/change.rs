@@ -67,17 +67,59 @@ pub enum ActivateError {
     Store(#[from] StorageError),
 }
 
+/// What a put would change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    pub change: Change,
+    /// The newest version as it is.
+    pub before: Option<Content>,
+    pub validated: Validated,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Changed,
+    /// The newest version is the same, but not active.
+    Activated,
+    Unchanged,
+}
+
 /// Says what is wrong with a content, without storing anything.
 pub async fn validate(cx: &Cx, key: &TemplateKey, content: Content) -> Result<Validated, PutError> {
     let items = cx.items().await?;
-    Ok(ready(cx, items.as_ref(), key, content).await?.validated())
+    Ok(ready(cx, items.as_ref(), (key, content), &BTreeMap::new()).await?.validated())
+}
+
+/// Says what a put would do, without storing anything. `partials` are put before it, and count as if they were there.
+pub async fn compare(
+    cx: &Cx,
+    cmd: &Put,
+    partials: &BTreeMap<String, String>,
+) -> Result<Compared, PutError> {
+    let items = cx.items().await?;
+    let ready = ready(cx, items.as_ref(), (&cmd.key, cmd.content.clone()), partials).await?;
+    let validated = ready.validated();
+    let current = current(items.as_ref(), &cmd.key).await.map_err(StorageError::from)?;
+    let Some(current) = current else {
+        return Ok(Compared { change: Change::Added, before: None, validated });
+    };
+    let stored = super::read::load(items.as_ref(), &cmd.key, current.latest).await?;
+    let change = if current.latest_digest != ready.digest() {
+        Change::Changed
+    } else if cmd.then == Then::Activate && current.active != Some(current.latest) {
+        Change::Activated
+    } else {
+        Change::Unchanged
+    };
+    Ok(Compared { change, before: stored.map(|stored| stored.content), validated })
 }
 
 /// Stores the next version, unless the newest is the same. Other versions stay as they are.
 pub async fn put(cx: &Cx, cmd: Put) -> Result<PutOutcome, PutError> {
     let Put { key, content, then } = cmd;
     let items = cx.items().await?;
-    let ready = ready(cx, items.as_ref(), &key, content).await?;
+    let ready = ready(cx, items.as_ref(), (&key, content), &BTreeMap::new()).await?;
     let validated = ready.validated();
     let digest = ready.digest();
     for _ in 0..ATTEMPTS {
@@ -146,10 +188,10 @@ pub async fn deactivate(cx: &Cx, key: TemplateKey) -> Result<(), ActivateError> 
 async fn ready(
     cx: &Cx,
     items: &dyn ItemStore,
-    key: &TemplateKey,
-    content: Content,
+    (key, content): (&TemplateKey, Content),
+    before: &BTreeMap<String, String>,
 ) -> Result<Ready, PutError> {
-    let partials = load_partials(items, &content).await?;
+    let partials = load_partials(items, &content, before).await?;
     let ready = Ready::check(key, content, &partials).map_err(PutError::Faults)?;
     let size = version_item(cx, (key, i64::MAX), &ready, Status::Inactive).size();
     if size > MAX_STORED {
@@ -165,9 +207,10 @@ async fn ready(
 }
 
 /// The partials that a content calls, and those that they call. Of what is missing nothing is said here.
-pub(super) async fn load_partials(
+async fn load_partials(
     items: &dyn ItemStore,
     content: &Content,
+    before: &BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, StorageError> {
     let source = &content.source;
     let parts = [&source.html, &source.mjml, &source.text, &source.preheader];
@@ -181,7 +224,11 @@ pub(super) async fn load_partials(
         }
         looked += 1;
         let Some(key) = TemplateKey::partial(&name) else { continue };
-        let Some(text) = active_body(items, &key).await? else { continue };
+        let text = match before.get(&name) {
+            Some(text) => Some(text.clone()),
+            None => active_body(items, &key).await?,
+        };
+        let Some(text) = text else { continue };
         wanted.extend(partials_named(&text));
         found.insert(name, text);
     }

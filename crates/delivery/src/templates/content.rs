@@ -54,6 +54,14 @@ pub(super) struct Ready {
     pub(super) partials: BTreeMap<String, String>,
 }
 
+impl Content {
+    /// What those who call it as a partial get.
+    pub fn partial_body(&self) -> Option<&str> {
+        let Source { html, mjml, text, .. } = &self.source;
+        html.as_deref().or(mjml.as_deref()).or(text.as_deref())
+    }
+}
+
 impl Ready {
     /// Everything that is wrong with it, or it.
     pub(super) fn check(

@@ -21,7 +21,8 @@ mod variables;
 
 pub use cache::Templates;
 pub use change::{
-    Activate, ActivateError, Put, PutError, PutOutcome, Then, activate, deactivate, put, validate,
+    Activate, ActivateError, Change, Compared, Put, PutError, PutOutcome, Then, activate, compare,
+    deactivate, put, validate,
 };
 pub use content::{Content, MAX_STORED, Validated};
 pub use key::{KeyError, TemplateKey};

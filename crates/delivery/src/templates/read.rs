@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Limit, Page, StorageError};
-use tidings_kernel::{ItemStore, Query, SortRange, tables};
+use tidings_kernel::{Item, ItemStore, Query, SortRange, tables};
 
 use super::key::TemplateKey;
 use super::store::{ALL, Current, Status, Stored, current, read_current, read_version};
@@ -97,22 +97,25 @@ pub async fn versions(
     let newest = before.map_or(current.latest, |before| current.latest.min(before - 1));
     let oldest = (newest - limit.and_one() + 1).max(1);
     let numbers: Vec<i64> = (oldest..=newest).rev().collect();
-    let keys: Vec<_> = numbers.iter().map(|number| key.version(*number)).collect();
-    if keys.is_empty() {
-        return Ok(Some(Page { items: Vec::new(), next: None }));
+    let mut summaries = Vec::with_capacity(numbers.len());
+    // Each is as large as a version can be.
+    for some in numbers.chunks(8) {
+        let keys: Vec<_> = some.iter().map(|number| key.version(*number)).collect();
+        let found = items.batch_get(&tables::EMAIL_TRACKING, &keys).await?;
+        summaries.extend(some.iter().zip(found).filter_map(version_summary));
     }
-    let found = items.batch_get(&tables::EMAIL_TRACKING, &keys).await?;
-    let summaries = numbers.iter().zip(found).filter_map(|(number, item)| {
-        let item = item?;
-        Some(VersionSummary {
-            version: *number,
-            status: Status::read(&item),
-            subject: item.text("subject_template").unwrap_or_default().to_owned(),
-            created_at: item.text("created_date").and_then(|text| text.parse().ok()),
-            created_by: item.text("created_by").map(str::to_owned),
-        })
-    });
-    Ok(Some(Page::cut(summaries.collect(), limit, |summary| summary.version)))
+    Ok(Some(Page::cut(summaries, limit, |summary| summary.version)))
+}
+
+fn version_summary((number, item): (&i64, Option<Item>)) -> Option<VersionSummary> {
+    let item = item?;
+    Some(VersionSummary {
+        version: *number,
+        status: Status::read(&item),
+        subject: item.text("subject_template").unwrap_or_default().to_owned(),
+        created_at: item.text("created_date").and_then(|text| text.parse().ok()),
+        created_by: item.text("created_by").map(str::to_owned),
+    })
 }
 
 pub(super) fn picked(current: &Current, pick: Pick) -> Option<i64> {

@@ -362,6 +362,18 @@ impl Cursor for KeyId {
     }
 }
 
+impl Cursor for tidings_delivery::templates::TemplateKey {
+    const LIST: &'static str = "templates";
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
 pub(super) fn cursor_text<K: Cursor>(key: &K) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", K::LIST, key.to_text()))
 }

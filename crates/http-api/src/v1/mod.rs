@@ -22,6 +22,7 @@ mod settings;
 mod stats;
 mod subscriptions;
 mod suppressions;
+mod templates;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -146,6 +147,14 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
+        .routes(routes!(templates::list))
+        .routes(routes!(templates::validate))
+        .routes(routes!(templates::show, templates::put))
+        .routes(routes!(templates::versions))
+        .routes(routes!(templates::activate))
+        .routes(routes!(templates::deactivate))
+        .routes(routes!(templates::preview))
+        .routes(routes!(templates::display_names, templates::set_display_names))
 }
 
 #[derive(utoipa::OpenApi)]

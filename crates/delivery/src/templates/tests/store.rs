@@ -134,6 +134,8 @@ async fn a_version_keeps_its_partials(bed: &Bed) {
     content.examples.insert("company".to_owned(), json!("Acme"));
     save(&cx, "a", content.clone()).await;
     save(&cx, "partials/footer", partial("++ {{ company }}")).await;
+    let sendable = Templates::default().active(&cx, &key("partials/footer")).await.unwrap();
+    assert!(sendable.is_none(), "a partial is no mail");
     let render = async |version: i64| {
         let stored = Templates::default().version(&cx, &key("a"), version).await.unwrap().unwrap();
         stored.render(&object(json!({"company": "B", "currentYear": 2026}))).unwrap().html.unwrap()

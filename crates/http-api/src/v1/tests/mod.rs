@@ -7,6 +7,7 @@ mod isolation;
 mod messages;
 mod refusals;
 mod routes;
+mod templates;
 mod webhooks;
 
 use std::sync::Arc;

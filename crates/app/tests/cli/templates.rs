@@ -1,0 +1,96 @@
+//! A folder of templates becomes what the workspace has.
+
+use std::fs;
+use std::path::Path;
+
+use insta::assert_snapshot;
+
+use crate::world::World;
+
+fn write(root: &Path, files: &[(&str, &str)]) {
+    for (name, text) in files {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+const WELCOME: &str = "---\nsubject = \"Hi {{ firstName }}\"\nrequired = [\"plan\"]\n---\n<p>{{ plan }}</p>\n{% include 'footer' %}\n";
+
+#[test]
+fn a_folder_is_applied_once() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    write(
+        folder.path(),
+        &[
+            ("templates/onboarding/welcome.html", WELCOME),
+            ("templates/partials/footer.html", "<p>{% include 'year' %}</p>\n"),
+            ("templates/partials/year.html", "{{ currentYear }}"),
+            ("topics.toml", "[[topics]]\nslug = \"news\"\nname = \"News\"\n"),
+            ("audiences.toml", "[[audiences]]\nslug = \"all\"\nname = \"All\"\n"),
+        ],
+    );
+    let dry = world.ok(&["apply", path, "--dry-run"]);
+    assert_snapshot!("apply_first", dry);
+    assert_eq!(world.ok(&["templates", "list"]), "", "a dry run writes nothing");
+    let refused = world.run(&["apply", path]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("--yes"), "{refused:?}");
+    assert_eq!(world.ok(&["apply", path, "--yes"]), dry);
+    let again = world.ok(&["apply", path, "--yes"]);
+    assert!(again.lines().all(|line| line.contains("\"unchanged\"")), "{again}");
+    // A new footer is a new version of what calls it.
+    write(
+        folder.path(),
+        &[("templates/partials/footer.html", "<p>new</p>\n<p>{% include 'year' %}</p>\n")],
+    );
+    assert_snapshot!("apply_changed", world.ok(&["apply", path, "--yes"]));
+    let shown = world.ok(&[
+        "templates",
+        "preview",
+        "onboarding/welcome",
+        "--given",
+        "plan=<pro>",
+        "--part",
+        "html",
+    ]);
+    assert!(shown.starts_with("<p>&lt;pro&gt;</p>\n<p>new</p>\n<p>20"), "{shown}");
+    let shown = world.ok(&["templates", "show", "onboarding/welcome"]);
+    assert!(
+        shown.contains("\"active_version\":2") && shown.contains("\"latest_version\":2"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn one_fault_and_nothing_is_written() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    write(
+        folder.path(),
+        &[
+            ("templates/good.txt", "---\nsubject = \"s\"\n---\ntext"),
+            ("templates/bad.html", "---\nsubject = \"{{ x }}\"\n---\n{% if %}"),
+            ("templates/Upper.html", "x"),
+            ("templates/meta.html", "---\nsubjekt = \"s\"\n---\nx"),
+            ("topics.toml", "[[topics]]\nslug = \"No\"\nname = \"\"\n"),
+            ("sequences/a.toml", ""),
+        ],
+    );
+    let refused = world.run(&["apply", path, "--yes"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert_snapshot!("apply_faults_of_files", refused.stderr.replace(path, "[folder]"));
+    fs::remove_dir_all(folder.path().join("sequences")).unwrap();
+    for name in ["Upper", "meta"] {
+        fs::remove_file(folder.path().join(format!("templates/{name}.html"))).unwrap();
+    }
+    let refused = world.run(&["templates", "validate", path]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert_snapshot!("apply_faults", refused.stderr);
+    assert_eq!(world.ok(&["templates", "list"]), "");
+}
