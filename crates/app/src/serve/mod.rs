@@ -19,8 +19,9 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use crate::config::{Config, Flag, Http};
+use crate::config::{Config, Flag, Http, Provider};
 use crate::failure::Failure;
+use crate::outlet::is_local;
 use crate::runtime::Runtime;
 use crate::store::{self, Store};
 use crate::{demo, probe};
@@ -79,6 +80,8 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         demo::give_key(&access).await?;
     }
 
+    tell_mail(&runtime, config);
+
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);
     let (stop_work, work_stopped) = Stop::new();
@@ -129,6 +132,22 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
             tracing::warn!(signal, "Stopped at once, by a second signal");
             std::process::exit(1);
         }
+    }
+}
+
+/// Whoever looks for a message that did not arrive looks here first.
+fn tell_mail(runtime: &Runtime, config: &Config) {
+    let outlet = &runtime.outlet;
+    let (provider, rate) = (outlet.sender.name(), outlet.pace.rate(runtime.clock.now()));
+    tracing::info!(
+        mail.provider = provider,
+        mail.rate_per_second = rate,
+        "Mail goes through {provider}"
+    );
+    if config.mail.provider == Provider::Capture && !is_local(&config.http.public_url) {
+        tracing::warn!(
+            "NO MAIL IS SENT: mail.provider is \"capture\", and http.public_url is not this machine"
+        );
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tidings_access::clients::{self, Create};
 use tidings_access::keys::{self, Issued};
 use tidings_access::{Scope, Scopes, authenticate};
+use tidings_delivery::senders::{self, Add, NewSender};
 
 use super::{World, slug};
 use crate::openapi;
@@ -38,6 +39,7 @@ impl Route {
         let path = self
             .template
             .replace("{slug}", "hidden")
+            .replace("{captured_id}", "1")
             .replace("{public_id}", victim.key.public_id.as_str());
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
         format!("{} {path}", self.method)
@@ -48,6 +50,9 @@ impl Route {
         match (self.method.as_str(), self.template.as_str()) {
             ("POST", "/v1/clients") => r#"{"slug":"hidden"}"#,
             ("POST", "/v1/clients/{slug}/keys") => r#"{"name":"new","scopes":["manage"]}"#,
+            ("PUT", "/v1/senders") => {
+                r#"{"senders":[{"slug":"news","from_email":"news@example.org"}]}"#
+            }
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -58,9 +63,16 @@ impl Route {
     fn scope(&self) -> Option<Scope> {
         match (self.method.as_str(), self.template.as_str()) {
             ("GET", "/v1/me") => None,
-            ("GET", "/v1/clients" | "/v1/clients/{slug}" | "/v1/clients/{slug}/keys") => {
-                Some(Scope::Read)
-            }
+            (
+                "GET",
+                "/v1/clients"
+                | "/v1/clients/{slug}"
+                | "/v1/clients/{slug}/keys"
+                | "/v1/senders"
+                | "/v1/captured"
+                | "/v1/captured/{captured_id}"
+                | "/v1/captured/{captured_id}/raw",
+            ) => Some(Scope::Read),
             (
                 "POST",
                 "/v1/clients"
@@ -68,14 +80,25 @@ impl Route {
                 | "/v1/clients/{slug}/enable"
                 | "/v1/clients/{slug}/keys",
             )
-            | ("DELETE", "/v1/keys/{public_id}") => Some(Scope::Manage),
+            | ("DELETE", "/v1/keys/{public_id}" | "/v1/captured")
+            | ("PUT", "/v1/senders") => Some(Scope::Manage),
             _ => panic!("tell this test which scope {} {} needs", self.method, self.template),
         }
     }
 }
 
-/// A client that only `acme` has, and a key of it.
+/// A client that only `acme` has, and a key of it; a sender and a captured mail.
 async fn victim(world: &World) -> Issued {
+    world.capture(&world.acme, "Top secret").await;
+    let shop = clients::find(&world.acme, slug("shop")).await.unwrap().id;
+    let sender = NewSender {
+        slug: slug("secret"),
+        from_email: "secret@example.org".parse().unwrap(),
+        from_name: Some("Top secret".parse().unwrap()),
+        reply_to: None,
+        is_default: true,
+    };
+    senders::add(&world.acme, Add { client: shop, sender }).await.unwrap();
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
     world.key(&world.acme, Scopes::all()).await
@@ -84,7 +107,13 @@ async fn victim(world: &World) -> Issued {
 /// Everything but when keys were last used, which a refused request may change.
 async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
-    for path in ["/v1/clients", "/v1/clients/hidden/keys", "/v1/clients/shop/keys"] {
+    for path in [
+        "/v1/clients",
+        "/v1/clients/hidden/keys",
+        "/v1/clients/shop/keys",
+        "/v1/senders",
+        "/v1/captured",
+    ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         let mut page = answer.json();
@@ -165,7 +194,10 @@ async fn without_its_scope_all_others_do_not_open_a_route() {
 async fn its_scope_alone_opens_a_route() {
     let world = World::new().await;
     let victim = victim(&world).await;
-    for route in routes() {
+    let mut routes = routes();
+    // What is deleted is gone for those that come after.
+    routes.sort_by_key(|route| route.method == "DELETE");
+    for route in routes {
         let key = world.key(&world.acme, route.scope().into_iter().collect()).await;
         let line = route.line(&victim);
         // A client of that name is there already; everything else is as it should be.

@@ -1,6 +1,7 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
 mod isolation;
+mod mail;
 mod refusals;
 mod routes;
 
@@ -13,6 +14,8 @@ use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_delivery::capture::Capture;
+use tidings_kernel::{Mail, Sender as _};
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
 use tower::ServiceExt as _;
@@ -67,6 +70,21 @@ impl World {
             granted_by: Granter::Operator,
         };
         keys::create(cx, create).await.unwrap()
+    }
+
+    /// A message of the workspace that was kept instead of sent.
+    async fn capture(&self, cx: &Cx, subject: &str) {
+        let mime = format!(
+            "From: shop@example.org\r\nSubject: {subject}\r\nContent-Type: text/html\r\n\r\n<p>{subject}</p>\r\n"
+        );
+        let mail = Mail {
+            from: "shop@example.org".parse().unwrap(),
+            to: vec!["ada@example.net".parse().unwrap()],
+            mime: mime.into_bytes(),
+            tags: vec![("workspace", cx.workspace_id().get().to_string())],
+        };
+        let capture = Capture::new(self.access.database().clone(), self.clock.clone());
+        capture.send(&mail).await.unwrap();
     }
 
     async fn get(&self, key: &Issued, path: &str) -> Answer {
