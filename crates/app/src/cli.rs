@@ -16,10 +16,11 @@ use crate::items::ItemsArgs;
 use crate::mail::{MailArgs, SendersArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
     access, backup, config, config_command, doctor, items, logging, mail, queues_command, serve,
-    worker_command,
+    webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -68,6 +69,8 @@ enum Command {
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
     Mail(MailArgs),
+    /// List, make and try the endpoints of others that are told what happens
+    Webhooks(WebhooksArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -134,6 +137,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
+        Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

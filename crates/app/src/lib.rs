@@ -22,6 +22,7 @@ mod queues_command;
 mod runtime;
 mod serve;
 mod store;
+mod webhooks_command;
 mod worker_command;
 
 pub use cli::{command, main};

@@ -9,6 +9,7 @@ use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
 use tidings_sql::{Database, SqlQueues};
+use tidings_webhooks::{Poster, Targets};
 
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
@@ -27,6 +28,8 @@ pub(crate) struct Runtime {
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outlet: Outlet,
+    access: Access,
+    poster: Poster,
 }
 
 impl Runtime {
@@ -41,6 +44,8 @@ impl Runtime {
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
             schedules: Arc::clone(&sql) as Arc<_>,
+            access: Access::new(database.clone(), Arc::clone(&store.engine), Arc::clone(&clock)),
+            poster: Poster::new(Targets::new(config.webhooks.allow_private)),
             database,
             clock,
         };
@@ -51,14 +56,15 @@ impl Runtime {
         Ok(runtime)
     }
 
-    pub(crate) fn access(&self, store: &Store) -> Access {
-        Access::new(self.database.clone(), Arc::clone(&store.engine), Arc::clone(&self.clock))
+    pub(crate) fn access(&self) -> Access {
+        self.access.clone()
     }
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
+        handlers.extend(tidings_webhooks::handlers(&self.access, self.poster.clone()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

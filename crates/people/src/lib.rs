@@ -2,7 +2,10 @@
 //!
 //! Not here: what is sent to them (`delivery`), and what comes back (`signals`).
 
+pub mod consent;
 pub mod contacts;
+pub mod export;
+pub mod import;
 pub mod keys;
 mod race;
 pub mod suppression;

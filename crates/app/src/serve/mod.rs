@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
 use tidings_jobs::Stop;
+use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -73,7 +74,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let store = Store::open(config).await?;
     // Before the demo: without relations there is no server, and then nothing must be filled.
     let runtime = Runtime::open(&store, config).await?;
-    let access = runtime.access(&store);
+    let access = runtime.access();
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");
@@ -94,8 +95,9 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         limits: limits(&config.http)?,
     };
     let mut routes = router(api);
+    let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
-        routes = routes.merge(v1(access, limits(&config.http)?));
+        routes = routes.merge(v1(access, targets, limits(&config.http)?));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);

@@ -2,14 +2,7 @@
 
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-/// A row of the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
-    /// Of `transactional_messages`.
-    Transactional(i64),
-    /// Of `campaign_recipients`.
-    Recipient(i64),
-}
+use crate::links::Source;
 
 /// A message that was written down to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,7 +120,7 @@ fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
 
 #[cfg(test)]
 mod tests {
-    use super::Source;
+    use crate::links::Source;
 
     #[test]
     fn a_reference_is_read_as_it_was_written() {

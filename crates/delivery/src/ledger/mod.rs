@@ -8,7 +8,6 @@ pub mod marks;
 mod messages;
 #[cfg(test)]
 mod tests;
-mod transactional;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +16,8 @@ use tidings_jobs::{Handler, Outcome, for_contract};
 use tidings_kernel::{Queue, queues};
 use tidings_sql::{Database, DatabaseError};
 
-pub use messages::{Message, Source};
+pub use crate::links::Source;
+pub use messages::Message;
 
 /// How long a message waits that cannot be sent now for a reason that is not its own.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -35,10 +35,7 @@ impl Ledger {
 
     /// Who works on which queue.
     pub fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        vec![
-            (&queues::TRANSACTIONAL_EMAIL, for_contract(transactional::Send(self.clone()))),
-            (&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone()))),
-        ]
+        vec![(&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone())))]
     }
 }
 

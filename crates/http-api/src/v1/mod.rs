@@ -3,16 +3,24 @@
 //! A handler says in its signature who may call it (`Needs<Manage>`), and takes what was sent through `input`, which
 //! names all that is wrong with it at once. The description is made from the handlers themselves.
 
+mod audiences;
 mod auth;
 mod captured;
 mod clients;
+mod consent;
+mod eligibility;
 mod input;
 mod keys;
 mod me;
 mod quota;
 mod senders;
+mod settings;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod topics;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -20,7 +28,8 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
-use tidings_access::{Access, StoreError};
+use tidings_access::{Access, StorageError, StoreError};
+use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -38,12 +47,14 @@ pub use auth::REFUSED_METRIC;
 #[derive(Clone)]
 pub(crate) struct V1 {
     access: Access,
+    /// Where webhooks may lead.
+    targets: Targets,
     quotas: Arc<Quotas>,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, limits: Limits) -> Router {
-    let state = V1 { access, quotas: Arc::default() };
+pub fn v1(access: Access, targets: Targets, limits: Limits) -> Router {
+    let state = V1 { access, targets, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -79,6 +90,28 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
+        .routes(routes!(audiences::list, audiences::create))
+        .routes(routes!(audiences::show, audiences::update))
+        .routes(routes!(topics::list, topics::create))
+        .routes(routes!(topics::show, topics::update))
+        .routes(routes!(subscriptions::subscribe))
+        .routes(routes!(subscriptions::unsubscribe))
+        .routes(routes!(subscriptions::resubscribe))
+        .routes(routes!(consent::subscriptions))
+        .routes(routes!(consent::preferences, consent::switch))
+        .routes(routes!(consent::log))
+        .routes(routes!(eligibility::explain))
+        .routes(routes!(settings::show, settings::put))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::show, webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::disable))
+        .routes(routes!(webhooks::enable))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::test))
+        .routes(routes!(webhook_deliveries::replay_failed))
+        .routes(routes!(webhook_deliveries::show))
+        .routes(routes!(webhook_deliveries::replay))
 }
 
 #[derive(utoipa::OpenApi)]
@@ -129,5 +162,18 @@ impl From<StoreError> for Problem {
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         Self::internal(error)
+    }
+}
+
+impl From<StorageError> for Problem {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Relations(error) => error.into(),
+            error @ StorageError::Items(_) if error.is_passing() => {
+                tracing::warn!(error = %tidings_kernel::causes(&error), "A request could not be served now");
+                Self::unavailable("the store does not answer; try again in a moment")
+            }
+            error @ StorageError::Items(_) => Self::internal(error),
+        }
     }
 }

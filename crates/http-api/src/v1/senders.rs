@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::V1;
 use super::auth::{Manage, Needs, Read, Refusals};
-use super::input::{Asked, Body, Fields, FromFields};
+use super::input::{Body, Fields, FromFields, Params};
 use crate::problem::{Problem, ProblemBody};
 
 #[derive(Serialize, ToSchema)]
@@ -97,7 +97,7 @@ pub(super) struct OfClient {
 pub(super) async fn list(
     State(v1): State<V1>,
     who: Needs<Read>,
-    Asked(of): Asked<OfClient>,
+    Params(of): Params<OfClient>,
 ) -> Result<Json<SendersBody>, Problem> {
     let cx = v1.cx(&who);
     let client = meant(&cx, who.caller().client_id, of).await?;
@@ -127,7 +127,7 @@ pub(super) async fn list(
 pub(super) async fn replace(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Asked(of): Asked<OfClient>,
+    Params(of): Params<OfClient>,
     Body(new): Body<ReplaceSenders>,
 ) -> Result<Json<SendersBody>, Problem> {
     let cx = v1.cx(&who);

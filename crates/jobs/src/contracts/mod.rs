@@ -14,12 +14,14 @@ mod lead_events;
 mod lead_ingestion;
 mod probe;
 mod schema;
+mod ses_event;
 mod ses_webhooks;
 mod shape;
 mod sns;
 #[cfg(test)]
 mod tests;
 mod transactional_email;
+mod webhooks;
 
 pub use campaign_email::CampaignEmail;
 pub use email_events::{EmailEvent, EventType};
@@ -28,23 +30,27 @@ pub use lead_events::LeadEvent;
 pub use lead_ingestion::{Channel, Identity, LeadIngestion};
 pub use probe::Probe;
 pub use schema::schema;
+pub use ses_event::SesEventType;
 pub use ses_webhooks::{NotificationType, Provider, SesWebhook};
 pub use shape::{Field, Kind, Presence, Shape};
-pub use sns::IngressError;
+pub use sns::{IngressError, SesEvent};
 pub use transactional_email::TransactionalEmail;
+pub use webhooks::{WebhookDelivery, WebhookFanout};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 7] = [
+pub static ALL: [&Shape; 9] = [
     TransactionalEmail::SHAPE,
     CampaignEmail::SHAPE,
     SesWebhook::SHAPE,
     EmailEvent::SHAPE,
     LeadIngestion::SHAPE,
     LeadEvent::SHAPE,
+    WebhookFanout::SHAPE,
+    WebhookDelivery::SHAPE,
     Probe::SHAPE,
 ];
 

@@ -5,6 +5,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::ses_event::SesEventType;
 use super::{Contract, Field, Kind, Object, Shape};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -77,6 +78,24 @@ impl Contract for SesWebhook {
 }
 
 impl NotificationType {
+    /// `None` for what has no place in the contract.
+    pub(super) fn of(kind: SesEventType) -> Option<Self> {
+        match kind {
+            SesEventType::Send => Some(Self::Send),
+            SesEventType::Reject => Some(Self::Reject),
+            SesEventType::Delivery => Some(Self::Delivery),
+            SesEventType::Bounce => Some(Self::Bounce),
+            SesEventType::Complaint => Some(Self::Complaint),
+            SesEventType::Open => Some(Self::Open),
+            SesEventType::Click => Some(Self::Click),
+            SesEventType::DeliveryDelay
+            | SesEventType::RenderingFailure
+            | SesEventType::Subscription
+            | SesEventType::Received
+            | SesEventType::SubscriptionSucceeded => None,
+        }
+    }
+
     pub(super) const KIND: Kind =
         Kind::OneOf(&["send", "reject", "delivery", "bounce", "complaint", "open", "click"]);
 }

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{describe, spell_out};
+use super::ses_event::{SesEventType, details};
 use super::{
     Contract, ContractError, Field, Kind, MAX_BODY_BYTES, NotificationType, Object, Provider,
     SesWebhook, Violation, check,
@@ -23,14 +24,27 @@ pub enum IngressError {
     Subscription(&'static str),
     #[error("SES announced that it publishes to the topic, which is not about a mail")]
     Announcement,
-    #[error("the SES event type {0:?} is not {kind}", kind = NotificationType::KIND)]
-    Unsupported(&'static str),
+    #[error("the SES event type {name:?} is not {kind}", name = .0.kind.as_str(), kind = NotificationType::KIND)]
+    Unsupported(Box<SesEvent>),
     #[error("the SNS envelope is violated: {}", spell_out(.0))]
     Envelope(Vec<Violation>),
     #[error("the Message in the SNS envelope could not be read")]
     Message(#[source] ContractError),
     #[error("an SES event came without its SNS envelope: turn off raw message delivery")]
     Bare,
+}
+
+/// An event of SES as SNS brought it, of whatever type.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SesEvent {
+    /// The same when SNS delivers again.
+    pub id: String,
+    pub kind: SesEventType,
+    pub ses_message_id: Option<String>,
+    /// As in the contract.
+    pub metadata: Object,
+    /// The event itself, for those who need more than the details.
+    pub event: Object,
 }
 
 impl SesWebhook {
@@ -77,15 +91,6 @@ const MAIL: &[Field] = &[
     Field::optional("timestamp", Kind::TEXT, "When the mail was sent."),
 ];
 
-/// What SES tells besides, with no place in the contract.
-const UNSUPPORTED: [&str; 5] = [
-    "Rendering Failure",
-    "DeliveryDelay",
-    "Subscription",
-    "Received",
-    "AmazonSnsSubscriptionSucceeded",
-];
-
 /// SES publishes this text, which is no JSON, when a topic becomes the destination of its events.
 const ANNOUNCEMENT: &str = "Successfully validated SNS topic";
 
@@ -108,7 +113,6 @@ struct Event {
 #[serde(rename_all = "camelCase")]
 struct Mail {
     message_id: Option<String>,
-    timestamp: Option<String>,
 }
 
 fn from_envelope(sns: Object, received_at: Timestamp) -> Result<SesWebhook, IngressError> {
@@ -121,20 +125,24 @@ fn from_envelope(sns: Object, received_at: Timestamp) -> Result<SesWebhook, Ingr
         return Err(IngressError::Announcement);
     }
     let event = check::object(&envelope.message).map_err(IngressError::Message)?;
-    let event: Event = read(EVENT, event, "Message.")?;
+    let read: Event = read(EVENT, event.clone(), "Message.")?;
 
-    let notification_type = notification_type(&event)?;
-    let mail = event.mail.unwrap_or_default();
-    let metadata = mail.timestamp.map(|at| [("mail_timestamp".to_owned(), Value::String(at))]);
+    let kind = event_type(&read)?;
+    let metadata = details(kind, &event);
+    let ses_message_id = read.mail.unwrap_or_default().message_id;
+    let Some(notification_type) = NotificationType::of(kind) else {
+        let event = SesEvent { id: envelope.message_id, kind, ses_message_id, metadata, event };
+        return Err(IngressError::Unsupported(Box::new(event)));
+    };
     Ok(SesWebhook {
         provider: Provider::Ses,
         provider_event_id: envelope.message_id,
         notification_type,
         received_at,
-        ses_message_id: mail.message_id,
+        ses_message_id,
         mail_message_id: None,
         raw_payload_s3_key: None,
-        metadata: metadata.map(Object::from_iter),
+        metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
     })
 }
 
@@ -151,27 +159,16 @@ fn read<T: DeserializeOwned>(
     Ok(read.expect("the fields admit only what their struct can hold"))
 }
 
-fn notification_type(event: &Event) -> Result<NotificationType, IngressError> {
+fn event_type(event: &Event) -> Result<SesEventType, IngressError> {
     let (field, found) = match (&event.event_type, &event.notification_type) {
         (None, Some(found)) => ("Message.notificationType", Some(found.as_str())),
         (found, _) => ("Message.eventType", found.as_deref()),
     };
-    let name = found.unwrap_or_default();
-    match name.to_ascii_lowercase().as_str() {
-        "send" => Ok(NotificationType::Send),
-        "reject" => Ok(NotificationType::Reject),
-        "delivery" => Ok(NotificationType::Delivery),
-        "bounce" => Ok(NotificationType::Bounce),
-        "complaint" => Ok(NotificationType::Complaint),
-        "open" => Ok(NotificationType::Open),
-        "click" => Ok(NotificationType::Click),
-        _ => match UNSUPPORTED.into_iter().find(|known| known.eq_ignore_ascii_case(name)) {
-            Some(unsupported) => Err(IngressError::Unsupported(unsupported)),
-            None => Err(IngressError::Envelope(vec![Violation {
-                field: field.to_owned(),
-                expected: NotificationType::KIND,
-                found: describe(found.map(Value::from).as_ref()),
-            }])),
-        },
-    }
+    SesEventType::find(found.unwrap_or_default()).ok_or_else(|| {
+        IngressError::Envelope(vec![Violation {
+            field: field.to_owned(),
+            expected: NotificationType::KIND,
+            found: describe(found.map(Value::from).as_ref()),
+        }])
+    })
 }

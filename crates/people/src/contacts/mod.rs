@@ -8,13 +8,13 @@
 mod erase;
 mod list;
 pub(crate) mod profile;
-mod rules;
+pub(crate) mod rules;
 mod show;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
 mod values;
-mod write;
+pub(crate) mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +31,7 @@ pub use list::{After, Filter, ListError, Standing, list};
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub use store::ensure;
+pub(crate) use values::check_name as check_attribute_name;
 pub use values::{
     Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,
     MAX_TAGS, Tag, TagChange, TagError,

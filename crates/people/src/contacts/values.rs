@@ -154,7 +154,8 @@ fn clipped(name: &str) -> String {
     name.chars().take(MAX_NAME).collect()
 }
 
-fn check_name(name: &str) -> Result<(), &'static str> {
+/// Whether an attribute can have this name.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     if SYSTEM.contains(&name) {
         return Err("this name is ours, and no attribute can have it");
     }

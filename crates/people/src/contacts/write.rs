@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Condition, EmailAddress, Expect, Item, StoreError, Txn, Update, tables};
+use tidings_kernel::{Condition, EmailAddress, Expect, Item, Key, StoreError, Txn, Update, tables};
 
 use super::profile::{self, Profile};
 use super::rules::{self, Edit, Plan};
@@ -14,28 +14,27 @@ use crate::suppression::Suppression;
 use crate::suppression::memory::{Memory, Secret};
 
 /// Whose profile it is, as far as the relations know.
-pub(super) struct Person {
-    pub(super) known: Known,
+pub(crate) struct Person {
+    pub(crate) known: Known,
     /// To look whether somebody with this address was erased.
-    pub(super) secret: Option<Secret>,
+    pub(crate) secret: Option<Secret>,
 }
 
 /// The items that an edit depends on.
-struct Held {
-    profile: Option<Profile>,
+pub(crate) struct Held {
+    pub(crate) profile: Option<Profile>,
     suppression: Option<Item>,
     memory: Memory,
 }
 
-pub(super) async fn write(
+pub(crate) async fn write(
     cx: &Cx,
     email: &EmailAddress,
     person: Person,
     edit: &Edit,
 ) -> Result<Upserted, UpsertError> {
     let items = cx.items().await?;
-    let mut wanted = vec![keys::profile(email), keys::suppression(email)];
-    wanted.extend(person.secret.as_ref().map(|secret| secret.key(email)));
+    let wanted = Held::keys(email, person.secret.as_ref());
     for _ in 0..race::ATTEMPTS {
         let found = items.batch_get(&tables::MAIN, &wanted).await.map_err(StorageError::from)?;
         let held = Held::read(email, found);
@@ -63,7 +62,23 @@ pub(super) async fn write(
 }
 
 impl Held {
-    fn read(email: &EmailAddress, found: Vec<Option<Item>>) -> Self {
+    /// The keys of the items, in the order in which `read` takes them.
+    pub(crate) fn keys(email: &EmailAddress, secret: Option<&Secret>) -> Vec<Key> {
+        let mut wanted = vec![keys::profile(email), keys::suppression(email)];
+        wanted.extend(secret.map(|secret| secret.key(email)));
+        wanted
+    }
+
+    pub(crate) fn is_suppressed(&self) -> bool {
+        self.suppression.is_some() || self.memory.suppression.is_some()
+    }
+
+    pub(crate) fn is_unsubscribed(&self) -> bool {
+        let profile = self.profile.as_ref().is_some_and(Profile::unsubscribed);
+        profile || self.memory.unsubscribed_at.is_some()
+    }
+
+    pub(crate) fn read(email: &EmailAddress, found: Vec<Option<Item>>) -> Self {
         let mut found = found.into_iter();
         let mut next = || found.next().flatten();
         let (profile, suppression, memory) = (next(), next(), next());
@@ -74,8 +89,14 @@ impl Held {
         }
     }
 
-    fn update(&self, email: &EmailAddress, known: &Known, plan: &Plan, now: Timestamp) -> Update {
-        let suppressed = self.suppression.is_some() || self.memory.suppression.is_some();
+    pub(crate) fn update(
+        &self,
+        email: &EmailAddress,
+        known: &Known,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Update {
+        let suppressed = self.is_suppressed();
         let unsubscribed = known.unsubscribed_at.is_some() || self.memory.unsubscribed_at.is_some();
         let mut update = Update::new(&tables::MAIN, keys::profile(email))
             .set("email", email.as_str())
@@ -108,7 +129,13 @@ impl Held {
         Expect::That(Condition::exists("PK").and(same("tags")).and(same("updatedAt")))
     }
 
-    fn txn(&self, email: &EmailAddress, update: Update, plan: &Plan, now: Timestamp) -> Txn {
+    pub(crate) fn txn(
+        &self,
+        email: &EmailAddress,
+        update: Update,
+        plan: &Plan,
+        now: Timestamp,
+    ) -> Txn {
         let mut txn = Txn::new().update(update);
         for tag in &plan.tagged {
             txn = txn.put(&tables::MAIN, profile::tag_item(tag, email, now), Expect::Anything);

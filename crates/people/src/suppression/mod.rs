@@ -6,6 +6,7 @@
 //! a full mailbox) says nothing about the address, and nobody calls this for it.
 
 mod bounces;
+mod gate;
 pub(crate) mod memory;
 pub(crate) mod record;
 mod store;
@@ -22,6 +23,7 @@ use memory::Memory;
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
+pub use gate::{Against, Gate, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
 #[derive(Debug, Clone)]

@@ -5,10 +5,11 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 mod counters;
+mod revise;
 mod rules;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
@@ -16,9 +17,11 @@ use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::marks::{self, Facts, Mark};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::EmailAddress;
+use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 pub use counters::{COUNTERS, Counts};
+pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
 
@@ -214,10 +217,46 @@ pub async fn record(cx: &Cx, mut event: Event) -> Result<Recorded, RecordError> 
         None => None,
     };
     let recorded = store::append(cx, &event, message.as_ref()).await?;
+    // Also of what was recorded before: whoever did that may have died here.
     if let Some(message) = &message {
         mark(cx, &event, message).await?;
+        suppress(cx, &event).await?;
     }
     Ok(recorded)
+}
+
+/// Keeps us from writing to an address that cannot be reached or does not want to be. Only the address that it happened
+/// to, and only because of a message of ours.
+async fn suppress(cx: &Cx, event: &Event) -> Result<(), StorageError> {
+    let at = event.occurred_at;
+    let (kind, reason) = match &event.kind {
+        EventKind::Delivery => return suppression::delivered(cx, &event.email, at).await,
+        EventKind::Bounce(bounce) => match bounce.class() {
+            Class::Hard => (suppression::Kind::Permanent, bounce.subkind.clone()),
+            Class::Soft => {
+                let noted = suppression::transient_bounce(cx, &event.email, &event.id, at);
+                return noted.await.map(drop);
+            }
+            Class::Content => return Ok(()),
+            Class::Unknown => {
+                tracing::info!(event.id, "A bounce says nothing certain of the address");
+                return Ok(());
+            }
+        },
+        EventKind::Complaint { feedback } if rules::is_complaint(&event.kind) => {
+            (suppression::Kind::Complaint, feedback.clone().unwrap_or_default())
+        }
+        _ => return Ok(()),
+    };
+    let suppress = suppression::Suppress {
+        email: event.email.clone(),
+        kind,
+        reason: suppression::Reason::clipped(&reason),
+        source: Some(event.id.clone()),
+        note: None,
+        at,
+    };
+    suppression::suppress(cx, suppress).await.map(drop)
 }
 
 async fn load(cx: &Cx, source: Source) -> Result<Option<Message>, DatabaseError> {

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
-    Cancellation, Condition, Expect, Item, ItemStore, StoreError, Txn, Update, Value, tables,
+    Cancellation, Condition, Expect, Item, StoreError, Txn, Update, Value, tables,
 };
 use tidings_people::keys as people;
 
@@ -64,7 +64,7 @@ pub mod keys {
         Key::new(format!("STATS#DAY#{day}"), format!("COUNTERS#{shard}"))
     }
 
-    pub(super) fn shard(id: &str) -> u8 {
+    pub(crate) fn shard(id: &str) -> u8 {
         Sha256::digest(id)[0] % SHARDS
     }
 
@@ -120,21 +120,6 @@ pub(super) async fn append(
 pub(super) async fn of_message(cx: &Cx, source: Source) -> Result<Seen, StorageError> {
     let item = cx.items().await?.get(&tables::EVENTS, &keys::message(source)).await?;
     Ok(Seen::of(item.as_ref()))
-}
-
-/// The newest events of a person of these kinds, newest first.
-pub(super) async fn newest(
-    items: &dyn ItemStore,
-    partition: String,
-    limit: usize,
-    filter: Condition,
-) -> Result<Vec<Item>, StoreError> {
-    let query = tidings_kernel::Query::new(&tables::EVENTS, partition)
-        .begins_with("EVT#")
-        .backward()
-        .limit(limit)
-        .filter(filter);
-    Ok(items.query(query).await?.items)
 }
 
 /// An event and what was read for it.
@@ -298,7 +283,7 @@ fn bounded(text: &str, max: usize) -> &str {
 }
 
 /// JSON as an item keeps it. What has no place there is left out.
-fn value(json: &Json) -> Value {
+pub(super) fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => (*flag).into(),

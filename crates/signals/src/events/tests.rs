@@ -22,10 +22,10 @@ each_store!(
     what_was_seen_stays_seen_after_its_time,
 );
 
-pub(super) const AT: &str = "2026-07-01T12:00:00.123Z";
+pub(crate) const AT: &str = "2026-07-01T12:00:00.123Z";
 
 /// A transactional message to ada, and one of the campaign `spring` to bob.
-pub(super) async fn messages(bed: &Bed, cx: &Cx) -> (Source, Source) {
+pub(crate) async fn messages(bed: &Bed, cx: &Cx) -> (Source, Source) {
     let (workspace, client) = (cx.workspace_id().get(), bed.shop(cx).await.id.get());
     let make = cx.database().write(move |tx| {
         let base = [Param::Int(workspace), Param::Int(client)];
@@ -51,7 +51,7 @@ pub(super) async fn messages(bed: &Bed, cx: &Cx) -> (Source, Source) {
     make.await.unwrap()
 }
 
-pub(super) fn event(id: &str, kind: EventKind, source: Source) -> Event {
+pub(crate) fn event(id: &str, kind: EventKind, source: Source) -> Event {
     let email = match source {
         Source::Transactional(_) => "ada@example.org",
         Source::Recipient(_) => "bob@example.org",
@@ -62,7 +62,7 @@ pub(super) fn event(id: &str, kind: EventKind, source: Source) -> Event {
 }
 
 /// Everything that the ledger says of a message but when it said it last.
-pub(super) async fn row(cx: &Cx, source: Source) -> String {
+pub(crate) async fn row(cx: &Cx, source: Source) -> String {
     let table = match source {
         Source::Transactional(_) => "transactional_messages",
         Source::Recipient(_) => "campaign_recipients",
@@ -78,14 +78,14 @@ pub(super) async fn row(cx: &Cx, source: Source) -> String {
     format!("{} {:?} {times:?}", row.text(0).unwrap(), row.optional_text(1).unwrap())
 }
 
-pub(super) async fn stored(cx: &Cx) -> Vec<Item> {
+pub(crate) async fn stored(cx: &Cx) -> Vec<Item> {
     let page =
         cx.items().await.unwrap().scan(Scan::new(&tables::EVENTS).limit(1_000)).await.unwrap();
     let is_event = |item: &Item| item.text("SK").is_some_and(|sort| sort.starts_with("EVT#"));
     page.items.into_iter().filter(is_event).collect()
 }
 
-pub(super) async fn counts(cx: &Cx, key: &tidings_kernel::Key) -> Counts {
+pub(crate) async fn counts(cx: &Cx, key: &tidings_kernel::Key) -> Counts {
     let item = cx.items().await.unwrap().get(&tables::MAIN, key).await.unwrap();
     item.as_ref().map(Counts::of).unwrap_or_default()
 }

@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 18] = [
+pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -334,6 +334,86 @@ pub(crate) const TABLES: [Table; 18] = [
             &[("secret", "NULL")],
             &[("created_at", "-1")],
             &[("created_at", "NULL")],
+        ],
+    },
+    Table {
+        name: "stray_events",
+        row: &[
+            ("provider_event_id", "'sns-1'"),
+            ("event_type", "'Bounce'"),
+            ("reason", "'nobody'"),
+            ("received_at", "1"),
+            ("body", "'{}'"),
+        ],
+        refused: &[
+            &[("provider_event_id", "''")],
+            &[("provider_event_id", "NULL")],
+            &[("event_type", "''")],
+            &[("reason", "NULL")],
+            &[("received_at", "-1")],
+            &[("body", "NULL")],
+        ],
+    },
+    Table {
+        name: "webhook_endpoints",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("url", "'https://example.org/hooks'"),
+            ("secret", "'whsec_c2VjcmV0'"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("url", "''")],
+            &[("secret", "NULL")],
+            &[("failures", "-1")],
+            &[("disabled_at", "1")],
+            &[("disabled_reason", "'manual'")],
+            &[("deleted_at", "1")],
+            &[("previous_secret", "'whsec_b2xk'")],
+            &[("workspace_id", "999")],
+        ],
+    },
+    Table {
+        name: "webhook_deliveries",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("endpoint_id", "<webhook a>"),
+            ("event_id", "'evt_2'"),
+            ("event_type", "'email.sent'"),
+            ("body", "'{}'"),
+            ("next_attempt_at", "1"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("event_id", "'evt_1'")],
+            &[("event_id", "''")],
+            &[("event_type", "''")],
+            &[("endpoint_id", "<webhook b>")],
+            &[("status", "'lost'")],
+            &[("next_attempt_at", "NULL")],
+            &[("status", "'delivered'"), ("next_attempt_at", "NULL")],
+            &[("status", "'failed'"), ("next_attempt_at", "NULL")],
+            &[("delivered_at", "1")],
+            &[("failure", "'exhausted'")],
+            &[("attempts", "-1")],
+            &[("workspace_id", "<workspace b>")],
+        ],
+    },
+    Table {
+        name: "webhook_attempts",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("delivery_id", "<delivery a>"),
+            ("status_code", "204"),
+            ("duration_ms", "12"),
+            ("attempted_at", "1"),
+        ],
+        refused: &[
+            &[("delivery_id", "<delivery b>")],
+            &[("delivery_id", "999")],
+            &[("duration_ms", "-1")],
+            &[("attempted_at", "-1")],
         ],
     },
 ];

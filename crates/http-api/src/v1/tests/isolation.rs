@@ -6,6 +6,7 @@ use tidings_access::clients::{self, Create};
 use tidings_access::keys::{self, Issued};
 use tidings_access::{Scope, Scopes, authenticate};
 use tidings_delivery::senders::{self, Add, NewSender};
+use tidings_webhooks::{EventTypes, Targets, deliveries, endpoints};
 
 use super::{World, slug};
 use crate::openapi;
@@ -40,7 +41,10 @@ impl Route {
             .template
             .replace("{slug}", "hidden")
             .replace("{captured_id}", "1")
-            .replace("{public_id}", victim.key.public_id.as_str());
+            .replace("{public_id}", victim.key.public_id.as_str())
+            // The first two of the database are acme's; what is deleted is not asked for again.
+            .replace("{webhook_id}", if self.method == "DELETE" { "2" } else { "1" })
+            .replace("{delivery_id}", "1");
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
         format!("{} {path}", self.method)
     }
@@ -53,6 +57,11 @@ impl Route {
             ("PUT", "/v1/senders") => {
                 r#"{"senders":[{"slug":"news","from_email":"news@example.org"}]}"#
             }
+            ("POST", "/v1/webhooks") | ("PATCH", "/v1/webhooks/{webhook_id}") => {
+                r#"{"url":"http://127.0.0.1:9/"}"#
+            }
+            ("POST", "/v1/webhooks/{webhook_id}/replay") => r#"{"since":"2026-01-01T00:00:00Z"}"#,
+            ("POST", path) if path.starts_with("/v1/webhook") => "",
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -73,6 +82,10 @@ impl Route {
                 | "/v1/captured/{captured_id}"
                 | "/v1/captured/{captured_id}/raw",
             ) => Some(Scope::Read),
+            ("GET", path) if path.starts_with("/v1/webhook") => Some(Scope::Read),
+            ("POST" | "PATCH" | "DELETE", path) if path.starts_with("/v1/webhook") => {
+                Some(Scope::Manage)
+            }
             (
                 "POST",
                 "/v1/clients"
@@ -101,6 +114,15 @@ async fn victim(world: &World) -> Issued {
     senders::add(&world.acme, Add { client: shop, sender }).await.unwrap();
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
+    for _ in 0..2 {
+        let create = endpoints::Create {
+            url: "http://127.0.0.1:9/Top-secret".parse().unwrap(),
+            description: Some("Top secret".parse().unwrap()),
+            event_types: EventTypes::All,
+        };
+        let made = endpoints::create(&world.acme, &Targets::new(true), create).await.unwrap();
+        deliveries::send_test(&world.acme, made.endpoint.id).await.unwrap();
+    }
     world.key(&world.acme, Scopes::all()).await
 }
 
@@ -113,6 +135,8 @@ async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
         "/v1/clients/shop/keys",
         "/v1/senders",
         "/v1/captured",
+        "/v1/webhooks",
+        "/v1/webhooks/1/deliveries",
     ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -203,7 +227,11 @@ async fn its_scope_alone_opens_a_route() {
         // A client of that name is there already; everything else is as it should be.
         let expected = match (route.method.as_str(), route.template.as_str()) {
             ("POST", "/v1/clients") => 409,
-            ("POST", "/v1/clients/{slug}/keys") => 201,
+            ("POST", "/v1/clients/{slug}/keys" | "/v1/webhooks") => 201,
+            ("DELETE", "/v1/webhooks/{webhook_id}") => 204,
+            ("POST", "/v1/webhooks/{webhook_id}/test" | "/v1/webhooks/{webhook_id}/replay") => 202,
+            // It is still being tried.
+            ("POST", "/v1/webhook-deliveries/{delivery_id}/replay") => 409,
             _ => 200,
         };
         let answer = world.send(&line, Some(&key.api_key.expose()), route.body()).await;

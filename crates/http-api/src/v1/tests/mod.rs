@@ -4,6 +4,7 @@ mod isolation;
 mod mail;
 mod refusals;
 mod routes;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use tidings_delivery::capture::Capture;
 use tidings_kernel::{Mail, Sender as _};
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
+use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
 
 use super::v1;
@@ -50,7 +52,7 @@ impl World {
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
-        let router = v1(access.clone(), limits);
+        let router = v1(access.clone(), Targets::new(true), limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
         Self { access, clock, router, acme, other }
     }

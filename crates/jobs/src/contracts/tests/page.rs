@@ -26,8 +26,11 @@ const RULES: &str = "\
 const SNS: &str = "
 The queue also takes the Notification envelope of SNS around an event of SES, and makes this contract of it:
 `provider_event_id` is the `MessageId` of SNS, `notification_type` the `eventType` or `notificationType` in lower case,
-`ses_message_id` is `mail.messageId`, and `metadata` holds `mail.timestamp` as `mail_timestamp`. Raw message delivery
-must be off, for it drops the `MessageId`.
+`ses_message_id` is `mail.messageId`, and `metadata` holds what the event says, as far as it says it: `mail_timestamp`,
+`event_timestamp`, `recipients` (those whom it happened to, each with `email`, `status`, `diagnostic`), `destination` (all
+whom the mail went to), `bounce_type`, `bounce_subtype`, `feedback_type`, `feedback_id`, `reject_reason`, `url`,
+`user_agent`, and of `tags` those that we gave: `workspace` and `message`. A text has at most 1024 characters, a list at
+most 50 entries. Raw message delivery must be off, for it drops the `MessageId`.
 ";
 
 pub(super) fn page() -> String {

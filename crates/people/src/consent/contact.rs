@@ -1,0 +1,72 @@
+//! The person whose consent it is.
+
+use jiff::Timestamp;
+use tidings_access::Cx;
+use tidings_kernel::EmailAddress;
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::Whom;
+use crate::contacts::{ContactId, ensure};
+
+/// So many addresses of one person are marked when he leaves.
+const ADDRESSES: i64 = 50;
+
+/// What consent needs to know of a contact.
+#[derive(Debug, Clone)]
+pub(super) struct Contact {
+    pub(super) id: ContactId,
+    /// Since when nothing but transactional mail is wanted, as the relation has it.
+    pub(super) left_at: Option<Timestamp>,
+}
+
+/// Whoever has the address is found or made.
+pub(super) fn found_or_made(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    whom: &Whom,
+) -> Result<Option<Contact>, DatabaseError> {
+    if let Some(contact) = find(tx, cx, whom)? {
+        return Ok(Some(contact));
+    }
+    match whom {
+        Whom::Contact(_) => Ok(None),
+        Whom::Email(email) => {
+            let id = ensure(tx, cx, email)?;
+            find(tx, cx, &Whom::Contact(id))
+        }
+    }
+}
+
+pub(super) fn find(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    whom: &Whom,
+) -> Result<Option<Contact>, DatabaseError> {
+    let workspace = Param::Int(cx.workspace_id().get());
+    let rows = match whom {
+        Whom::Email(email) => {
+            let sql = "SELECT l.id, l.unsubscribed_at FROM channel_identities i
+                       JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
+                       WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
+            tx.query(sql, &[workspace, Param::Text(email.as_str())])?
+        }
+        Whom::Contact(id) => {
+            let sql = "SELECT id, unsubscribed_at FROM leads WHERE workspace_id = $1 AND id = $2";
+            tx.query(sql, &[workspace, Param::Int(id.get())])?
+        }
+    };
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(Contact { id: ContactId::from(row.int(0)?), left_at: row.optional_time(1)? }))
+}
+
+pub(super) fn addresses(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contact: ContactId,
+) -> Result<Vec<EmailAddress>, DatabaseError> {
+    let sql = "SELECT value FROM channel_identities
+               WHERE workspace_id = $1 AND lead_id = $2 AND channel = 'email' ORDER BY id LIMIT $3";
+    let params =
+        [Param::Int(cx.workspace_id().get()), Param::Int(contact.get()), Param::Int(ADDRESSES)];
+    tx.query(sql, &params)?.iter().map(|row| row.parsed(0, "an e-mail address")).collect()
+}

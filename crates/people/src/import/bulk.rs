@@ -1,0 +1,247 @@
+//! Many people at once in the relations: one statement for all of them, not one for each.
+//!
+//! SQLite gets them as a JSON array and PostgreSQL as arrays of its own, so that a statement has the same text however
+//! many there are.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use tidings_access::Cx;
+use tidings_kernel::EmailAddress;
+use tidings_sql::{DatabaseError, Dialect, Param, Tx};
+
+use crate::contacts::store::Known;
+
+/// By their normalised address.
+pub(super) type Contacts = HashMap<String, Known>;
+
+/// Those of these people that are contacts already.
+pub(super) fn find(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    emails: &[EmailAddress],
+) -> Result<Contacts, DatabaseError> {
+    let sql = |among: &str| {
+        format!(
+            "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM channel_identities i
+             JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
+             WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}"
+        )
+    };
+    let workspace = Param::Int(cx.workspace_id().get());
+    let rows = match tx.dialect() {
+        Dialect::Sqlite => {
+            let list =
+                json!(emails.iter().map(EmailAddress::as_str).collect::<Vec<_>>()).to_string();
+            tx.query(
+                &sql("IN (SELECT value FROM json_each($2))"),
+                &[workspace, Param::Text(&list)],
+            )?
+        }
+        Dialect::Postgres => {
+            let list: Vec<_> = emails.iter().map(|email| Some(email.as_str())).collect();
+            tx.query(&sql("= ANY($2)"), &[workspace, Param::Texts(&list)])?
+        }
+    };
+    let known = rows.iter().map(|row| {
+        let known = Known {
+            id: row.int(1)?.into(),
+            typed: row.text(2)?.to_owned(),
+            unsubscribed_at: row.optional_time(3)?,
+            created_at: row.time(4)?,
+        };
+        Ok((row.text(0)?.to_owned(), known))
+    });
+    known.collect()
+}
+
+/// All of these people, made contacts where they are none yet. No address comes twice.
+pub(super) fn ensure(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    emails: &[EmailAddress],
+    source: &str,
+) -> Result<Contacts, DatabaseError> {
+    let mut contacts = find(tx, cx, emails)?;
+    let missing: Vec<&EmailAddress> =
+        emails.iter().filter(|email| !contacts.contains_key(email.as_str())).collect();
+    if missing.is_empty() {
+        return Ok(contacts);
+    }
+    let ids = insert_leads(tx, cx, missing.len())?;
+    let made: Vec<(i64, &EmailAddress)> = ids.into_iter().zip(missing).collect();
+    insert_identities(tx, cx, &made, source)?;
+    insert_organizations(tx, cx, &made)?;
+    for (id, email) in made {
+        let known = Known {
+            id: id.into(),
+            typed: email.typed().to_owned(),
+            unsubscribed_at: None,
+            created_at: cx.now(),
+        };
+        contacts.insert(email.as_str().to_owned(), known);
+    }
+    Ok(contacts)
+}
+
+fn insert_leads(tx: &mut Tx<'_>, cx: &Cx, count: usize) -> Result<Vec<i64>, DatabaseError> {
+    let numbers = match tx.dialect() {
+        Dialect::Sqlite => {
+            "(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $3) SELECT i FROM n)"
+        }
+        Dialect::Postgres => "generate_series(1, $3::bigint)",
+    };
+    let sql = format!(
+        "INSERT INTO leads (workspace_id, created_at, updated_at)
+         SELECT $1, $2, $2 FROM {numbers} AS numbers RETURNING id"
+    );
+    let count = i64::try_from(count).expect("a part of a file has few lines");
+    let rows = tx.query(&sql, &[workspace(cx), now(cx), Param::Int(count)])?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+fn insert_identities(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    made: &[(i64, &EmailAddress)],
+    source: &str,
+) -> Result<(), DatabaseError> {
+    let columns = "INSERT INTO channel_identities
+        (workspace_id, lead_id, channel, value, typed_value, source, created_at, updated_at)";
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let list: Vec<_> =
+                made.iter().map(|(id, email)| json!([id, email.as_str(), email.typed()])).collect();
+            let list = json!(list).to_string();
+            let sql = format!(
+                "{columns} SELECT $1, value ->> 0, 'email', value ->> 1, value ->> 2, $3, $2, $2 FROM json_each($4)"
+            );
+            tx.execute(&sql, &[workspace(cx), now(cx), Param::Text(source), Param::Text(&list)])?;
+        }
+        Dialect::Postgres => {
+            let ids: Vec<_> = made.iter().map(|(id, _)| Some(*id)).collect();
+            let values: Vec<_> = made.iter().map(|(_, email)| Some(email.as_str())).collect();
+            let typed: Vec<_> = made.iter().map(|(_, email)| Some(email.typed())).collect();
+            let sql = format!(
+                "{columns} SELECT $1, id, 'email', value, typed, $3, $2, $2
+                 FROM unnest($4::bigint[], $5::text[], $6::text[]) AS made (id, value, typed)"
+            );
+            let params = [
+                workspace(cx),
+                now(cx),
+                Param::Text(source),
+                Param::Ints(&ids),
+                Param::Texts(&values),
+                Param::Texts(&typed),
+            ];
+            tx.execute(&sql, &params)?;
+        }
+    }
+    Ok(())
+}
+
+fn insert_organizations(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    made: &[(i64, &EmailAddress)],
+) -> Result<(), DatabaseError> {
+    let ids: Vec<i64> = made.iter().map(|(id, _)| *id).collect();
+    for_each(
+        tx,
+        &ids,
+        "INSERT INTO lead_organizations (workspace_id, lead_id, created_at, updated_at)
+         SELECT $1, id, $2, $2 FROM {ids}",
+        &[workspace(cx), now(cx)],
+    )
+    .map(drop)
+}
+
+/// Subscribes those who have no subscription to the audience yet. Whoever has one keeps it, whatever it says.
+/// Tells who is new to it.
+pub(super) fn subscribe(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contacts: &[i64],
+    audience: i64,
+    source: &str,
+) -> Result<Vec<i64>, DatabaseError> {
+    let params = [workspace(cx), now(cx), Param::Int(audience), Param::Text(source)];
+    let rows = for_each(
+        tx,
+        contacts,
+        "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, source, verified_at, created_at, updated_at)
+         SELECT $1, id, $3, 'subscribed', $4, $2, $2, $2 FROM {ids} WHERE true
+         ON CONFLICT DO NOTHING RETURNING lead_id",
+        &params,
+    )?;
+    let new: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+    for_each(
+        tx,
+        &new,
+        "INSERT INTO consent_log (workspace_id, lead_id, audience_id, action, source, happened_at)
+         SELECT $1, id, $3, 'subscribed', $4, $2 FROM {ids}",
+        &params,
+    )?;
+    Ok(new)
+}
+
+/// Unsubscribes from everything, and writes down why. Whoever is so already keeps his date.
+pub(super) fn unsubscribe(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contacts: &[i64],
+    source: &str,
+) -> Result<(), DatabaseError> {
+    let rows = for_each(
+        tx,
+        contacts,
+        "UPDATE leads SET unsubscribed_at = $2, updated_at = $2
+         WHERE workspace_id = $1 AND unsubscribed_at IS NULL AND id IN (SELECT id FROM {ids}) RETURNING id",
+        &[workspace(cx), now(cx)],
+    )?;
+    let changed: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+    for_each(
+        tx,
+        &changed,
+        "INSERT INTO consent_log (workspace_id, lead_id, action, source, happened_at)
+         SELECT $1, id, 'unsubscribed', $3, $2 FROM {ids}",
+        &[workspace(cx), now(cx), Param::Text(source)],
+    )
+    .map(drop)
+}
+
+/// A statement over ids: `{ids}` stands for a table with the one column `id`.
+fn for_each(
+    tx: &mut Tx<'_>,
+    ids: &[i64],
+    sql: &str,
+    params: &[Param<'_>],
+) -> Result<Vec<tidings_sql::Row>, DatabaseError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let place = params.len() + 1;
+    let mut params = params.to_vec();
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let list = json!(ids).to_string();
+            params.push(Param::Text(&list));
+            let table = format!("(SELECT value AS id FROM json_each(${place})) AS ids");
+            tx.query(&sql.replace("{ids}", &table), &params)
+        }
+        Dialect::Postgres => {
+            let list: Vec<_> = ids.iter().copied().map(Some).collect();
+            params.push(Param::Ints(&list));
+            let table = format!("unnest(${place}::bigint[]) AS ids (id)");
+            tx.query(&sql.replace("{ids}", &table), &params)
+        }
+    }
+}
+
+fn workspace(cx: &Cx) -> Param<'static> {
+    Param::Int(cx.workspace_id().get())
+}
+
+fn now(cx: &Cx) -> Param<'static> {
+    Param::Int(cx.now().as_millisecond())
+}

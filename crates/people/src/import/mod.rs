@@ -1,0 +1,243 @@
+//! People out of a file: any number of them, a part at a time.
+//!
+//! A part is read in a thread of its own, made known in the relations with a few statements, and written with a few
+//! transactions. What a file says is added to what is known: an empty cell clears nothing, and nothing in a file takes
+//! back an unsubscription or a suppression. Whoever imports a file twice changes nothing the second time, so an
+//! import that was interrupted is begun again. Not here: the one person that an application knows (`contacts::upsert`).
+
+mod bulk;
+mod file;
+mod mapping;
+mod part;
+mod row;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::Read;
+
+use futures_util::StreamExt as _;
+use tidings_access::{Cx, Slug, StorageError};
+use tidings_kernel::EmailAddress;
+use tidings_sql::{DatabaseError, Param};
+use tokio::sync::mpsc;
+
+use crate::contacts::Tag;
+use file::File;
+use row::Person;
+
+pub use file::FileError;
+pub use mapping::{Assignment, AssignmentError, Field, Mapping, MappingError};
+pub use row::Fault;
+
+/// So many lines are a part.
+const PART: usize = 500;
+/// So many parts are under way at once.
+const AT_ONCE: usize = 6;
+/// So many addresses a preview remembers, to tell who comes twice.
+const REMEMBERED: usize = 2_000_000;
+
+/// What everybody in the file gets.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    pub assignments: Vec<Assignment>,
+    pub tags: BTreeSet<Tag>,
+    /// Whoever has no subscription to it yet is subscribed.
+    pub audience: Option<Slug>,
+    /// Where the file comes from, and by what right: it is kept as the proof of every subscription.
+    pub source: String,
+}
+
+/// How the lines ended. Each is one of new, updated, unchanged and invalid; the rest is about some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Counts {
+    pub lines: u64,
+    pub new: u64,
+    pub updated: u64,
+    pub unchanged: u64,
+    pub invalid: u64,
+    /// Must not be written to, before or because of this file.
+    pub suppressed: u64,
+    /// From everything, before or because of this file.
+    pub unsubscribed: u64,
+    /// Newly subscribed to the audience.
+    pub subscribed: u64,
+}
+
+/// What happens on the way.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// How the columns are understood.
+    Mapped(&'a Mapping),
+    /// A line is left out.
+    Left(&'a Fault),
+    /// So far.
+    Progress(&'a Counts),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("there is no audience {0}")]
+    NoAudience(Slug),
+    #[error("the import stopped at line {line}, and can be begun again")]
+    Store { line: u64, source: StorageError },
+}
+
+/// Takes in everybody in the file.
+pub async fn run(
+    cx: &Cx,
+    file: impl Read + Send + 'static,
+    settings: Settings,
+    tell: impl FnMut(Event<'_>),
+) -> Result<Counts, ImportError> {
+    each_part(cx, file, settings, Mode::Write, tell).await
+}
+
+/// What `run` would do, without doing it.
+pub async fn preview(
+    cx: &Cx,
+    file: impl Read + Send + 'static,
+    settings: Settings,
+    tell: impl FnMut(Event<'_>),
+) -> Result<Counts, ImportError> {
+    let seen = Seen { state: RandomState::new(), hashes: HashSet::new() };
+    each_part(cx, file, settings, Mode::Look(seen), tell).await
+}
+
+enum Mode {
+    Write,
+    Look(Seen),
+}
+
+async fn each_part(
+    cx: &Cx,
+    file: impl Read + Send + 'static,
+    settings: Settings,
+    mut mode: Mode,
+    mut tell: impl FnMut(Event<'_>),
+) -> Result<Counts, ImportError> {
+    let audience = find_audience(cx, settings.audience.clone()).await?;
+    let mut parts = read_in_parts(file, settings.assignments.clone());
+    let mapping = parts.recv().await.expect("the reader says how the columns are understood")?;
+    if let Piece::Mapping(mapping) = &mapping {
+        tell(Event::Mapped(mapping));
+    }
+    let order = part::Order { tags: settings.tags, audience, source: settings.source };
+    let looking = matches!(mode, Mode::Look(_));
+    let order = &order;
+    let parts = futures_util::stream::poll_fn(|context| parts.poll_recv(context));
+    let work = parts.map(|read| async move {
+        let Piece::Lines(lines) = read? else { return Ok(part::Done::default()) };
+        let first = lines.first().map_or(0, line_of);
+        let done = match looking {
+            true => part::look(cx, order, lines).await,
+            false => part::write(cx, order, lines).await,
+        };
+        done.map_err(|source| ImportError::Store { line: first, source })
+    });
+    let mut work = std::pin::pin!(work.buffered(AT_ONCE));
+    let mut counts = Counts::default();
+    while let Some(done) = work.next().await {
+        let mut done = done?;
+        if let Mode::Look(seen) = &mut mode {
+            seen.correct(&mut done);
+        }
+        done.faults.iter().for_each(|fault| tell(Event::Left(fault)));
+        counts.add(&done.counts);
+        tell(Event::Progress(&counts));
+    }
+    Ok(counts)
+}
+
+fn line_of(line: &Result<Person, Fault>) -> u64 {
+    line.as_ref().map_or_else(|fault| fault.line, |person| person.line)
+}
+
+/// What the reading thread gives: the mapping first, then lines.
+enum Piece {
+    Mapping(Mapping),
+    Lines(Vec<Result<Person, Fault>>),
+}
+
+/// Reads in a thread of its own, not further ahead than a few parts.
+fn read_in_parts(
+    file: impl Read + Send + 'static,
+    assignments: Vec<Assignment>,
+) -> mpsc::Receiver<Result<Piece, ImportError>> {
+    let (sender, receiver) = mpsc::channel(AT_ONCE);
+    tokio::task::spawn_blocking(move || {
+        // Whoever listens no more has lost interest, and then reading ends.
+        let mut file = match File::open(file, &assignments) {
+            Ok(file) => file,
+            Err(error) => return drop(sender.blocking_send(Err(error.into()))),
+        };
+        let mapping = Piece::Mapping(file.mapping().clone());
+        let mut open = sender.blocking_send(Ok(mapping)).is_ok();
+        while open {
+            let next = file.next_lines(PART);
+            if matches!(&next, Ok(lines) if lines.is_empty()) {
+                return;
+            }
+            let failed = next.is_err();
+            let sent = sender.blocking_send(next.map(Piece::Lines).map_err(ImportError::from));
+            open = sent.is_ok() && !failed;
+        }
+    });
+    receiver
+}
+
+async fn find_audience(cx: &Cx, slug: Option<Slug>) -> Result<Option<i64>, ImportError> {
+    let Some(slug) = slug else { return Ok(None) };
+    let (workspace, wanted) = (cx.workspace_id().get(), slug.clone());
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT id FROM audiences WHERE workspace_id = $1 AND slug = $2";
+        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(wanted.as_str())])?;
+        rows.first().map(|row| row.int(0)).transpose()
+    });
+    let found = find
+        .await
+        .map_err(|error: DatabaseError| ImportError::Store { line: 1, source: error.into() });
+    found?.map(Some).ok_or(ImportError::NoAudience(slug))
+}
+
+/// Who came before in a file that is only looked at: an import would find them as contacts.
+struct Seen {
+    state: RandomState,
+    hashes: HashSet<u64>,
+}
+
+impl Seen {
+    fn correct(&mut self, done: &mut part::Done) {
+        for email in &done.new {
+            if !self.is_first(email) {
+                done.counts.new -= 1;
+                done.counts.updated += 1;
+            }
+        }
+    }
+
+    /// Beyond what is remembered everybody is the first.
+    fn is_first(&mut self, email: &EmailAddress) -> bool {
+        let hash = self.state.hash_one(email);
+        if self.hashes.len() >= REMEMBERED {
+            return !self.hashes.contains(&hash);
+        }
+        self.hashes.insert(hash)
+    }
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.lines += other.lines;
+        self.new += other.new;
+        self.updated += other.updated;
+        self.unchanged += other.unchanged;
+        self.invalid += other.invalid;
+        self.suppressed += other.suppressed;
+        self.unsubscribed += other.unsubscribed;
+        self.subscribed += other.subscribed;
+    }
+}

@@ -1,0 +1,256 @@
+//! Files as people have them, on both engines.
+
+use std::collections::BTreeSet;
+use std::io::Cursor;
+
+use tidings_access::Cx;
+use tidings_sql::Param;
+use tidings_testbed::{Bed, each_store};
+
+use super::{Counts, Event, Fault, Settings, preview, run};
+use crate::contacts::{self, Attributes, TagChange, Upsert};
+use crate::suppression::{self, Kind, Suppress};
+
+each_store!(
+    a_file_becomes_contacts_and_doing_it_again_changes_nothing,
+    a_preview_counts_the_same_and_writes_nothing,
+    a_file_takes_back_neither_an_unsubscription_nor_a_suppression,
+    a_file_can_unsubscribe_and_suppress,
+    an_empty_cell_clears_nothing,
+    bad_lines_are_told_and_the_others_go_in,
+    whoever_is_in_the_file_twice_gets_both_lines,
+    everybody_is_subscribed_with_a_proof_unless_he_said_no_before,
+    tags_and_their_index_are_in_step_after_an_import,
+    two_imports_of_the_same_file_at_once_make_everybody_once,
+);
+
+const FILE: &str = "email,first name,tags,plan\n\
+    Ada@Example.org,Ada,vip;beta,pro\n\
+    bob@example.org,Bob,,\n";
+
+fn settings() -> Settings {
+    Settings { source: "trade fair, form 3".to_owned(), ..Settings::default() }
+}
+
+async fn import(cx: &Cx, text: &str, settings: Settings) -> (Counts, Vec<Fault>) {
+    let mut faults = Vec::new();
+    let keep = |event: Event<'_>| {
+        if let Event::Left(fault) = event {
+            faults.push(fault.clone());
+        }
+    };
+    let counts = run(cx, Cursor::new(text.to_owned()), settings, keep).await.unwrap();
+    (counts, faults)
+}
+
+async fn tag_index(cx: &Cx, tag: &str) -> BTreeSet<String> {
+    use tidings_kernel::{Query, tables};
+    let query = Query::new(&tables::MAIN, crate::keys::tag_partition(tag)).limit(10_000);
+    let page = cx.items().await.unwrap().query(query).await.unwrap();
+    page.items.iter().map(|item| item.text("email").unwrap().to_owned()).collect()
+}
+
+async fn number(cx: &Cx, sql: &'static str) -> i64 {
+    let read = cx.database().read(move |tx| {
+        let rows = tx.query(sql, &[])?;
+        rows.first().map_or(Ok(0), |row| row.int(0))
+    });
+    read.await.unwrap()
+}
+
+async fn a_file_becomes_contacts_and_doing_it_again_changes_nothing(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (counts, _) = import(&cx, FILE, settings()).await;
+    assert_eq!(counts, Counts { lines: 2, new: 2, ..Counts::default() });
+    let ada = contacts::get(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(ada.contact.first_name.as_deref(), Some("Ada"));
+    assert_eq!(ada.contact.attributes["plan"], "pro".into());
+    assert_eq!(ada.contact.tags, BTreeSet::from(["beta".to_owned(), "vip".to_owned()]));
+    assert!(!ada.contact.unsubscribed && !ada.contact.suppressed);
+    let (counts, _) = import(&cx, FILE, settings()).await;
+    assert_eq!(counts, Counts { lines: 2, unchanged: 2, ..Counts::default() });
+    assert_eq!(number(&cx, "SELECT count(*) FROM leads").await, 2);
+    assert_eq!(number(&cx, "SELECT count(*) FROM lead_organizations").await, 2);
+}
+
+async fn a_preview_counts_the_same_and_writes_nothing(bed: &Bed) {
+    let cx = bed.cx().await;
+    let text = format!("{FILE}nobody,x,,\nada@example.org,Ada,,free\n");
+    let mut faults = 0;
+    let count = |event: Event<'_>| faults += u64::from(matches!(event, Event::Left(_)));
+    let looked = preview(&cx, Cursor::new(text.clone()), settings(), count).await.unwrap();
+    assert_eq!(faults, 1);
+    assert_eq!(looked, Counts { lines: 4, new: 2, updated: 1, invalid: 1, ..Counts::default() });
+    assert_eq!(number(&cx, "SELECT count(*) FROM leads").await, 0);
+    assert_eq!(import(&cx, &text, settings()).await.0, looked);
+}
+
+async fn a_file_takes_back_neither_an_unsubscription_nor_a_suppression(bed: &Bed) {
+    let cx = bed.cx().await;
+    let suppress = Suppress {
+        email: "ada@example.org".parse().unwrap(),
+        kind: Kind::Complaint,
+        reason: "abuse".parse().unwrap(),
+        source: None,
+        note: None,
+        at: cx.now(),
+    };
+    suppression::suppress(&cx, suppress).await.unwrap();
+    import(&cx, "email,unsubscribed\nbob@example.org,yes\n", settings()).await;
+    let text =
+        "email,unsubscribed,suppressed,plan\nada@example.org,no,no,x\nbob@example.org,no,no,x\n";
+    let (counts, _) = import(&cx, text, settings()).await;
+    assert_eq!((counts.suppressed, counts.unsubscribed), (1, 1));
+    let ada = contacts::get(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().unwrap();
+    let bob = contacts::get(&cx, &"bob@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert!(ada.contact.suppressed && ada.suppression.is_some());
+    assert!(bob.contact.unsubscribed);
+    assert_eq!(bob.contact.attributes["plan"], "x".into());
+}
+
+async fn a_file_can_unsubscribe_and_suppress(bed: &Bed) {
+    let cx = bed.cx().await;
+    import(&cx, "email\nada@example.org\nbob@example.org\n", settings()).await;
+    let text = "email,unsubscribed,suppressed\nada@example.org,yes,\nbob@example.org,,yes\ncy@example.org,yes,yes\n";
+    let (counts, _) = import(&cx, text, settings()).await;
+    assert_eq!((counts.unsubscribed, counts.suppressed), (2, 2));
+    for (email, unsubscribed, suppressed) in [
+        ("ada@example.org", true, false),
+        ("bob@example.org", false, true),
+        ("cy@example.org", true, true),
+    ] {
+        let found = contacts::get(&cx, &email.parse().unwrap()).await.unwrap().unwrap();
+        assert_eq!(found.contact.unsubscribed, unsubscribed, "{email}");
+        assert_eq!(found.contact.suppressed, suppressed, "{email}");
+    }
+    assert_eq!(
+        number(&cx, "SELECT count(*) FROM leads WHERE unsubscribed_at IS NOT NULL").await,
+        2
+    );
+    assert_eq!(
+        number(&cx, "SELECT count(*) FROM consent_log WHERE action = 'unsubscribed'").await,
+        2
+    );
+}
+
+async fn an_empty_cell_clears_nothing(bed: &Bed) {
+    let cx = bed.cx().await;
+    import(&cx, FILE, settings()).await;
+    let (counts, _) =
+        import(&cx, "email,first name,tags,plan\nada@example.org,,,\n", settings()).await;
+    assert_eq!(counts.unchanged, 1);
+    let ada = contacts::get(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(ada.contact.attributes["plan"], "pro".into());
+    assert_eq!(ada.contact.tags.len(), 2);
+}
+
+async fn bad_lines_are_told_and_the_others_go_in(bed: &Bed) {
+    let cx = bed.cx().await;
+    let tags = (0..46).map(|number| format!("t{number}")).collect::<Vec<_>>().join(";");
+    let text = format!("email,tags\nnobody,\nada@example.org,{tags}\nbob@example.org,x\n");
+    let (counts, faults) = import(&cx, &text, settings()).await;
+    assert_eq!(counts, Counts { lines: 3, new: 1, invalid: 2, ..Counts::default() });
+    let told: Vec<_> =
+        faults.iter().map(|fault| format!("{} {}", fault.line, fault.reason)).collect();
+    assert_eq!(
+        told,
+        ["2 use an e-mail address such as ada@example.org", "3 a contact has at most 45 tags"]
+    );
+}
+
+async fn whoever_is_in_the_file_twice_gets_both_lines(bed: &Bed) {
+    let cx = bed.cx().await;
+    let text = "email,tags,plan\nada@example.org,a,free\nADA@example.org,b,pro\n";
+    let (counts, _) = import(&cx, text, settings()).await;
+    assert_eq!(counts, Counts { lines: 2, new: 1, updated: 1, ..Counts::default() });
+    let ada = contacts::get(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(ada.contact.attributes["plan"], "pro".into());
+    assert_eq!(ada.contact.tags.len(), 2);
+}
+
+async fn everybody_is_subscribed_with_a_proof_unless_he_said_no_before(bed: &Bed) {
+    let cx = bed.cx().await;
+    import(&cx, "email\nada@example.org\n", settings()).await;
+    let said_no = cx.database().write(|tx| {
+        tx.execute(
+            "INSERT INTO audiences (workspace_id, slug, name, created_at, updated_at)
+             SELECT id, 'news', 'News', 0, 0 FROM workspaces",
+            &[],
+        )?;
+        tx.execute(
+            "INSERT INTO subscriptions
+                 (workspace_id, lead_id, audience_id, status, unsubscribed_at, created_at, updated_at)
+             SELECT l.workspace_id, l.id, a.id, 'unsubscribed', 1, 0, 0 FROM leads l, audiences a",
+            &[],
+        )
+    });
+    said_no.await.unwrap();
+    let settings = Settings { audience: Some("news".parse().unwrap()), ..settings() };
+    for (round, subscribed) in [(0, 1), (1, 0)] {
+        let (counts, _) = import(&cx, FILE, settings.clone()).await;
+        assert_eq!(counts.subscribed, subscribed, "round {round}");
+    }
+    let rows = cx.database().read(|tx| {
+        let sql = "SELECT i.value, s.status, s.source FROM subscriptions s
+                   JOIN channel_identities i ON i.lead_id = s.lead_id ORDER BY i.value";
+        tx.query(sql, &[])
+    });
+    let rows = rows.await.unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| format!("{:?}", row)).collect();
+    assert_eq!(rows.len(), 2, "{shown:?}");
+    assert_eq!(rows[0].text(1).unwrap(), "unsubscribed");
+    assert_eq!(
+        (rows[1].text(1).unwrap(), rows[1].text(2).unwrap()),
+        ("subscribed", "trade fair, form 3")
+    );
+    assert_eq!(number(&cx, "SELECT count(*) FROM consent_log").await, 1);
+}
+
+async fn tags_and_their_index_are_in_step_after_an_import(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut text = "email,tags\n".to_owned();
+    for number in 0..1_234 {
+        text += &format!("p{number}@example.org,{}\n", if number % 3 == 0 { "a;b" } else { "b" });
+    }
+    let (counts, _) = import(&cx, &text, settings()).await;
+    assert_eq!((counts.lines, counts.new), (1_234, 1_234));
+    assert_eq!(tag_index(&cx, "a").await.len(), 412);
+    let everybody = number(&cx, "SELECT count(*) FROM channel_identities").await;
+    assert_eq!(everybody, 1_234);
+    let tagged = Settings { tags: BTreeSet::from(["c".parse().unwrap()]), ..settings() };
+    let (counts, _) = import(&cx, "email\np0@example.org\nnew@example.org\n", tagged).await;
+    assert_eq!((counts.new, counts.updated), (1, 1));
+    let expected = BTreeSet::from(["new@example.org".to_owned(), "p0@example.org".to_owned()]);
+    assert_eq!(tag_index(&cx, "c").await, expected);
+}
+
+async fn two_imports_of_the_same_file_at_once_make_everybody_once(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut text = "email,tags\n".to_owned();
+    for number in 0..700 {
+        text += &format!("p{number}@example.org,x\n");
+    }
+    let upsert = Upsert {
+        email: "p5@example.org".parse().unwrap(),
+        first_name: None,
+        attributes: Attributes::default(),
+        tags: Some(TagChange::Add(BTreeSet::from(["y".parse().unwrap()]))),
+    };
+    let (one, two, other) = tokio::join!(
+        import(&cx, &text, settings()),
+        import(&cx, &text, settings()),
+        contacts::upsert(&cx, upsert),
+    );
+    other.unwrap();
+    assert_eq!((one.0.lines, two.0.lines), (700, 700));
+    assert_eq!(tag_index(&cx, "x").await.len(), 700);
+    assert_eq!(tag_index(&cx, "y").await.len(), 1);
+    assert_eq!(number(&cx, "SELECT count(*) FROM leads").await, 700);
+    let p5 = contacts::get(&cx, &"p5@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(p5.contact.tags.len(), 2);
+    let orphans = cx.database().read(|tx| {
+        let sql = "SELECT count(*) FROM leads WHERE id NOT IN (SELECT lead_id FROM channel_identities) AND id <> $1";
+        tx.query(sql, &[Param::Int(0)])?.first().map_or(Ok(0), |row| row.int(0))
+    });
+    assert_eq!(orphans.await.unwrap(), 0);
+}

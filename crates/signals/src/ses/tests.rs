@@ -1,0 +1,294 @@
+//! What the provider tells, as its documentation has it, in both forms.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_access::{Cx, Limit};
+use tidings_delivery::ledger::Source;
+use tidings_jobs::contracts::{Contract as _, SesWebhook};
+use tidings_jobs::{Handler, Outcome};
+use tidings_kernel::{Delivery, EmailAddress, Receipt};
+use tidings_people::suppression;
+use tidings_sql::DatabaseError;
+use tidings_testbed::{Bed, each_store};
+
+use super::{PATIENCE, stray, worker};
+use crate::events::tests::{counts, messages, row, stored};
+use crate::events::{Counts, keys};
+
+each_store!(
+    every_type_leaves_its_event_and_its_mark,
+    both_forms_suppress_after_a_bounce,
+    only_who_must_not_be_written_to_is_suppressed,
+    a_copy_that_bounced_is_suppressed_and_the_recipient_is_not,
+    five_soft_bounces_in_a_row_suppress,
+    a_tag_settles_a_message_whose_id_nobody_wrote_down,
+    a_tag_of_another_installation_is_not_believed,
+    what_is_about_nobody_is_kept_and_suppresses_nobody,
+    the_contract_and_the_envelope_are_one_event,
+    what_breaks_its_contract_is_given_up,
+);
+
+const HAPPENED: &str = "2026-07-01T11:59:30.250Z";
+
+fn fixture(name: &str) -> Value {
+    let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn envelope(id: &str, event: &Value) -> String {
+    let envelope = json!({
+        "Type": "Notification",
+        "MessageId": id,
+        "TopicArn": "arn:aws:sns:eu-west-1:123456789012:ses-events",
+        "Message": event.to_string(),
+        "Timestamp": "2026-07-01T11:59:59.900Z",
+    });
+    envelope.to_string()
+}
+
+struct World<'a> {
+    bed: &'a Bed,
+    cx: Cx,
+    ada: Source,
+    bob: Source,
+}
+
+impl<'a> World<'a> {
+    async fn new(bed: &'a Bed) -> Self {
+        let cx = bed.cx().await;
+        let (ada, bob) = messages(bed, &cx).await;
+        let world = Self { bed, cx, ada, bob };
+        world.run("UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob'").await;
+        world
+    }
+
+    async fn run(&self, sql: &'static str) {
+        let done = self.cx.database().write(move |tx| tx.execute(sql, &[])).await;
+        done.map_err(|error: DatabaseError| error).unwrap();
+    }
+
+    async fn take(&self, body: &str, receives: u32) -> Outcome {
+        let worker: Arc<dyn Handler> = worker(self.bed.access.clone(), None);
+        let delivery = Delivery {
+            id: "m".into(),
+            body: body.into(),
+            receives,
+            enqueued_at: Timestamp::UNIX_EPOCH,
+            receipt: Receipt("r".into()),
+        };
+        worker.handle(&delivery).await
+    }
+
+    /// Brings an event of the documentation twice.
+    async fn tell(&self, name: &str) {
+        let body = envelope(&format!("sns-{name}"), &fixture(name));
+        for _ in 0..2 {
+            assert_eq!(self.take(&body, 1).await, Outcome::Done, "{name}");
+        }
+    }
+
+    async fn is_suppressed(&self, email: &str) -> Option<&'static str> {
+        let email: EmailAddress = email.parse().unwrap();
+        let status = suppression::status(&self.cx, &email).await.unwrap();
+        status.suppression.map(|suppression| suppression.kind.as_str())
+    }
+}
+
+async fn every_type_leaves_its_event_and_its_mark(bed: &Bed) {
+    let world = World::new(bed).await;
+    for name in ["send", "delivery-delay", "delivery", "open", "click", "bounce-permanent"] {
+        world.tell(name).await;
+    }
+    world.tell("complaint").await;
+    world.tell("subscription").await;
+    let mut kinds: Vec<_> = stored(&world.cx)
+        .await
+        .iter()
+        .map(|item| {
+            format!("{} {}", item.text("eventType").unwrap(), item.text("timestamp").unwrap())
+        })
+        .collect();
+    kinds.sort();
+    // The time is that of the event, and not that of the mail, which is two minutes before.
+    let expected: Vec<_> = ["bounce", "click", "complaint", "delay", "delivery", "open"]
+        .iter()
+        .map(|kind| format!("{kind} {HAPPENED}"))
+        .chain(["send 2026-07-01T11:58:00.000Z".to_owned()])
+        .collect();
+    assert_eq!(kinds, expected);
+    let at = HAPPENED.parse::<Timestamp>().unwrap().as_millisecond();
+    let sent = "2026-07-01T11:58:00Z".parse::<Timestamp>().unwrap().as_millisecond();
+    assert_eq!(
+        row(&world.cx, world.bob).await,
+        format!(
+            "complained Some(\"0100018f-ses-bob\") [1, 1, {sent}, {at}, {at}, {at}, {at}, {at}, -1]"
+        )
+    );
+    let counted = counts(&world.cx, &keys::sequence("spring")).await;
+    let expected = Counts {
+        send_count: 1,
+        delivery_count: 1,
+        delay_count: 1,
+        open_count: 1,
+        click_count: 1,
+        bounce_count: 1,
+        hard_bounce_count: 1,
+        complaint_count: 1,
+        unique_open_count: 1,
+        unique_click_count: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counted, expected);
+    let items = stored(&world.cx).await;
+    let click = items.iter().find(|item| item.text("eventType") == Some("click")).unwrap();
+    assert_eq!(click.text("linkUrl"), Some("https://shop.example/spring?a=1&b=2"));
+    assert_eq!(click.text("userAgent"), Some("Mozilla/5.0 (Example)"));
+}
+
+async fn both_forms_suppress_after_a_bounce(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.tell("bounce-permanent").await;
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+    assert!(row(&world.cx, world.bob).await.starts_with("bounced"));
+    let lift = suppression::Lift {
+        email: "bob@example.org".parse().unwrap(),
+        reason: suppression::Reason::clipped("mistake"),
+    };
+    suppression::lift(&world.cx, lift).await.unwrap();
+    // Redelivered: it happened before somebody lifted the suppression.
+    world.tell("bounce-permanent").await;
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+    // The other form, of a bounce after that.
+    let mut event = fixture("notification-bounce");
+    event["bounce"]["timestamp"] = "2026-07-01T12:30:00Z".into();
+    assert_eq!(world.take(&envelope("sns-9", &event), 1).await, Outcome::Done);
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+}
+
+async fn only_who_must_not_be_written_to_is_suppressed(bed: &Bed) {
+    let world = World::new(bed).await;
+    for name in [
+        "delivery",
+        "open",
+        "reject",
+        "rendering-failure",
+        "bounce-transient",
+        "bounce-undetermined",
+        "bounce-mailbox-full",
+        "bounce-expired",
+        "complaint-not-spam",
+    ] {
+        world.tell(name).await;
+        assert_eq!(world.is_suppressed("bob@example.org").await, None, "{name}");
+    }
+    let counted = counts(&world.cx, &keys::sequence("spring")).await;
+    assert_eq!((counted.bounce_count, counted.hard_bounce_count), (4, 0));
+    assert_eq!((counted.complaint_count, counted.not_spam_count), (0, 1));
+    world.tell("notification-complaint").await;
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Complaint"));
+}
+
+async fn a_copy_that_bounced_is_suppressed_and_the_recipient_is_not(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.tell("bounce-of-a-copy").await;
+    assert_eq!(world.is_suppressed("copy@example.org").await, Some("Permanent"));
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+    assert!(row(&world.cx, world.bob).await.starts_with("pending"));
+}
+
+async fn five_soft_bounces_in_a_row_suppress(bed: &Bed) {
+    let world = World::new(bed).await;
+    for minute in 1..=5 {
+        assert_eq!(world.is_suppressed("bob@example.org").await, None);
+        let mut event = fixture("bounce-transient");
+        event["bounce"]["timestamp"] = format!("2026-07-01T11:0{minute}:00Z").into();
+        let body = envelope(&format!("sns-{minute}"), &event);
+        for _ in 0..3 {
+            assert_eq!(world.take(&body, 1).await, Outcome::Done);
+        }
+    }
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Transient"));
+}
+
+fn tagged(world: &World<'_>, workspace: &str) -> Value {
+    let mut event = fixture("tagged-delivery");
+    event["mail"]["tags"]["workspace"] = json!([workspace]);
+    event["mail"]["tags"]["message"] = json!([world.ada.reference()]);
+    event
+}
+
+async fn a_tag_settles_a_message_whose_id_nobody_wrote_down(bed: &Bed) {
+    let world = World::new(bed).await;
+    assert!(row(&world.cx, world.ada).await.starts_with("uncertain None"));
+    let id = world.cx.workspace_id().get().to_string();
+    let body = envelope("sns-1", &tagged(&world, &id));
+    assert_eq!(world.take(&body, 1).await, Outcome::Done);
+    let settled = row(&world.cx, world.ada).await;
+    assert!(settled.starts_with("delivered Some(\"0100018f-ses-ada\")"), "{settled}");
+}
+
+async fn a_tag_of_another_installation_is_not_believed(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.cx.workspace_id().get().to_string();
+    let mut foreign = Vec::new();
+    foreign.push(tagged(&world, "999"));
+    foreign.push(tagged(&world, &id));
+    foreign[1]["mail"]["destination"] = json!(["eve@example.org"]);
+    for event in foreign {
+        let outcome = world.take(&envelope("sns-1", &event), 1).await;
+        assert!(matches!(outcome, Outcome::Retry { .. }), "{outcome:?}");
+    }
+    world.run("UPDATE transactional_messages SET ses_message_id = 'another'").await;
+    let outcome = world.take(&envelope("sns-1", &tagged(&world, &id)), 1).await;
+    assert!(matches!(outcome, Outcome::Retry { .. }), "{outcome:?}");
+}
+
+async fn what_is_about_nobody_is_kept_and_suppresses_nobody(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.run("UPDATE campaign_recipients SET ses_message_id = 'another'").await;
+    let body = envelope("sns-1", &fixture("bounce-permanent"));
+    for receives in 1..=PATIENCE {
+        let outcome = world.take(&body, receives).await;
+        assert!(matches!(outcome, Outcome::Retry { .. }), "its id may not be written down yet");
+    }
+    for _ in 0..2 {
+        assert_eq!(world.take(&body, PATIENCE + 1).await, Outcome::Done);
+    }
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+    assert!(stored(&world.cx).await.is_empty());
+    let strays = stray::list(world.cx.database(), None, Limit::MAX).await.unwrap();
+    assert_eq!(strays.items.len(), 1);
+    assert_eq!(
+        (strays.items[0].id.as_str(), strays.items[0].event_type.as_str()),
+        ("sns-1", "Bounce")
+    );
+    // With our tag and without its row it is an event of the workspace, and still suppresses nobody.
+    let mut event = fixture("bounce-permanent");
+    event["mail"]["tags"]["workspace"] = json!(["acme"]);
+    assert_eq!(world.take(&envelope("sns-2", &event), PATIENCE + 1).await, Outcome::Done);
+    assert_eq!(stored(&world.cx).await.len(), 1);
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+}
+
+async fn the_contract_and_the_envelope_are_one_event(bed: &Bed) {
+    let world = World::new(bed).await;
+    let body = envelope("sns-1", &fixture("bounce-permanent"));
+    let contract = SesWebhook::from_sns(&body, bed.access.now()).unwrap().to_body().unwrap();
+    assert_eq!(world.take(&contract, 1).await, Outcome::Done);
+    let before = stored(&world.cx).await;
+    assert_eq!(before[0].text("bounceSubType"), Some("General"));
+    assert_eq!(before[0].text("diagnostic"), Some("smtp; 550 5.1.1 user unknown"));
+    assert_eq!(world.take(&body, 1).await, Outcome::Done);
+    assert_eq!(stored(&world.cx).await, before);
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+}
+
+async fn what_breaks_its_contract_is_given_up(bed: &Bed) {
+    let world = World::new(bed).await;
+    for body in ["{", "[]", r#"{"contract":"nope","version":1}"#] {
+        let outcome = world.take(body, 1).await;
+        assert!(matches!(outcome, Outcome::Dead { .. }), "{body}: {outcome:?}");
+    }
+}

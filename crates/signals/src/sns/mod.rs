@@ -1,0 +1,186 @@
+//! Whether what comes over HTTP was sent by SNS: envelopes, their signatures, and the certificates behind those.
+//!
+//! Here: [`Sns::receive`], which takes an envelope once it is proven. Not here: what is in it (`ses`). Anybody can post to the endpoint, so nothing is believed before the signature is: not the topic, not the
+//! address of a certificate, not that of a confirmation.
+
+mod certificates;
+mod envelope;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tidings_access::{Access, StoreError};
+use tidings_jobs::contracts::{Contract as _, IngressError, SesEventType, SesWebhook};
+use tidings_kernel::{Outgoing, queues};
+use tidings_sql::EnqueueError;
+use url::Url;
+
+use certificates::Certificates;
+pub use certificates::FetchError;
+pub use envelope::EnvelopeError;
+use envelope::{Envelope, Kind};
+
+/// The longest body that is read.
+pub const MAX_BODY_BYTES: usize = 256 * 1024;
+/// An older envelope is not taken: SNS gives up after an hour, and who kept one longer means no good.
+const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What the endpoint must know.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// The topics that are listened to, by their ARN. None means none.
+    pub topics: Vec<String>,
+    /// Where certificates may come from besides SNS itself, for tests: `http://127.0.0.1:4566`.
+    pub certificate_origin: Option<String>,
+}
+
+/// Takes what SNS posts. A clone shares the certificates.
+#[derive(Clone)]
+pub struct Sns {
+    settings: Arc<Settings>,
+    certificates: Certificates,
+}
+
+/// What became of an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// It is in the queue.
+    Queued,
+    /// The subscription is confirmed.
+    Confirmed,
+    /// There is nothing to do.
+    Nothing,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    #[error(transparent)]
+    Envelope(#[from] EnvelopeError),
+    #[error(
+        "no topics are configured: set signals.ses_topics to the ARNs of those that may post here"
+    )]
+    NoTopics,
+    #[error("the topic is not one of signals.ses_topics")]
+    Topic,
+    #[error("the certificate must come over https from sns.<region>.amazonaws.com")]
+    CertificateUrl,
+    #[error("the confirmation must be at https on sns.<region>.amazonaws.com")]
+    SubscribeUrl,
+    #[error("the signature is not right")]
+    Signature,
+    #[error("the certificate is not valid at this time")]
+    Expired,
+    #[error("the envelope is older than a day")]
+    Old,
+    #[error("the certificate could not be fetched or read")]
+    Certificate(#[source] FetchError),
+    #[error("the subscription could not be confirmed")]
+    Confirm(#[source] FetchError),
+    #[error(transparent)]
+    Event(#[from] IngressError),
+    #[error("the event could not be written down")]
+    Store(#[from] StoreError),
+    #[error("the event does not fit into the queue")]
+    Enqueue(#[source] EnqueueError),
+}
+
+impl From<EnqueueError> for ReceiveError {
+    fn from(error: EnqueueError) -> Self {
+        Self::Enqueue(error)
+    }
+}
+
+impl Sns {
+    pub fn new(settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), certificates: Certificates::default() }
+    }
+
+    /// Takes one post of SNS. It is answered only once the event is in the queue.
+    pub async fn receive(&self, access: &Access, body: &str) -> Result<Received, ReceiveError> {
+        let envelope = Envelope::read(body)?;
+        let now = access.now();
+        self.prove(&envelope, now).await?;
+        match envelope.kind {
+            Kind::Unsubscription { .. } => {
+                tracing::warn!(topic = envelope.topic, "SNS does not post to us any more");
+                Ok(Received::Nothing)
+            }
+            Kind::Subscription { subscribe_url, .. } => {
+                let url = self.pinned(&subscribe_url).ok_or(ReceiveError::SubscribeUrl)?;
+                self.certificates.get(url).await.map_err(ReceiveError::Confirm)?;
+                tracing::info!(topic = envelope.topic, "A subscription of SNS is confirmed");
+                Ok(Received::Confirmed)
+            }
+            Kind::Notification { .. } => enqueue(access, body, now).await,
+        }
+    }
+
+    async fn prove(&self, envelope: &Envelope, now: Timestamp) -> Result<(), ReceiveError> {
+        if self.settings.topics.is_empty() {
+            return Err(ReceiveError::NoTopics);
+        }
+        if !self.settings.topics.contains(&envelope.topic) {
+            return Err(ReceiveError::Topic);
+        }
+        let url = self.pinned(&envelope.certificate_url).ok_or(ReceiveError::CertificateUrl)?;
+        let certificate =
+            self.certificates.find(&url, now).await.map_err(ReceiveError::Certificate)?;
+        if !certificate.is_valid(now) {
+            return Err(ReceiveError::Expired);
+        }
+        if !certificate.proves(envelope) {
+            return Err(ReceiveError::Signature);
+        }
+        let age = now.duration_since(envelope.timestamp);
+        if age > jiff::SignedDuration::try_from(MAX_AGE).unwrap_or(jiff::SignedDuration::MAX) {
+            return Err(ReceiveError::Old);
+        }
+        Ok(())
+    }
+
+    /// The URL, if it leads to SNS.
+    fn pinned(&self, text: &str) -> Option<Url> {
+        let url: Url = text.parse().ok()?;
+        let extra = self.settings.certificate_origin.as_deref();
+        let is_extra = extra
+            .and_then(|extra| extra.parse::<Url>().ok())
+            .is_some_and(|extra| extra.origin() == url.origin());
+        let alone = url.username().is_empty() && url.password().is_none();
+        (alone && (is_extra || is_of_sns(&url))).then_some(url)
+    }
+}
+
+/// `https://sns.<region>.amazonaws.com`, or `.com.cn`, and nothing else that looks like it.
+fn is_of_sns(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let region = host.strip_prefix("sns.").and_then(|rest| {
+        rest.strip_suffix(".amazonaws.com").or_else(|| rest.strip_suffix(".amazonaws.com.cn"))
+    });
+    let region = region.is_some_and(|region| {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        (1..=32).contains(&region.len()) && region.chars().all(plain)
+    });
+    url.scheme() == "https" && url.port().is_none() && region
+}
+
+/// Writes the contract down in its queue, or the envelope where the contract has no place for the event.
+async fn enqueue(access: &Access, body: &str, now: Timestamp) -> Result<Received, ReceiveError> {
+    let body = match SesWebhook::from_sns(body, now) {
+        Ok(webhook) => webhook.to_body().map_err(IngressError::Contract)?,
+        Err(IngressError::Unsupported(event)) => match event.kind {
+            SesEventType::Subscription | SesEventType::SubscriptionSucceeded => {
+                return Ok(Received::Nothing);
+            }
+            _ => body.to_owned(),
+        },
+        Err(IngressError::Announcement) => return Ok(Received::Nothing),
+        Err(error) => return Err(error.into()),
+    };
+    let message = Outgoing::new(&queues::SES_WEBHOOKS, body);
+    let write = access.database().write(move |tx| tx.enqueue(&message, now));
+    write.await?;
+    Ok(Received::Queued)
+}
