@@ -22,14 +22,13 @@ use crate::messages::MessagesArgs;
 use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::templates::TemplatesArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, consent, doctor, events_command, items, links, logging,
-    mail, messages, people, queues_command, serve, webhooks_command, worker_command,
-use crate::templates::TemplatesArgs;
-    access, apply, backup, config, config_command, doctor, items, logging, queues_command, serve,
-    templates, worker_command,
+    access, apply, backup, config, config_command, consent, doctor, events_command, items, links,
+    logging, mail, messages, people, queues_command, serve, templates, webhooks_command,
+    worker_command,
 };
 
 /// The messaging backend of a product in one binary

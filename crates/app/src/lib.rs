@@ -28,8 +28,8 @@ mod queues_command;
 mod runtime;
 mod serve;
 mod store;
-mod webhooks_command;
 mod templates;
+mod webhooks_command;
 mod worker_command;
 
 pub use cli::{command, main};

@@ -99,6 +99,17 @@ fn read(path: &Path, key: &str) -> Result<String, Failure> {
     })
 }
 
+/// Whether only this machine reaches the URL.
+pub(crate) fn is_local(url: &str) -> bool {
+    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = host.split(['/', '?']).next().unwrap_or_default();
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    matches!(name, "localhost" | "::1") || name.starts_with("127.") || name.ends_with(".localhost")
+}
+
 #[cfg(feature = "aws")]
 async fn ses(config: &Config) -> Result<Arc<dyn Sender>, Failure> {
     Ok(Arc::new(connect_ses(config).await))
@@ -117,4 +128,26 @@ pub(crate) async fn connect_ses(config: &Config) -> tidings_aws::Ses {
 #[expect(clippy::unused_async, reason = "with the feature it is async")]
 async fn ses(_: &Config) -> Result<Arc<dyn Sender>, Failure> {
     Err(crate::store::without_aws())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn this_machine_is_told_from_the_internet() {
+        for url in [
+            "http://127.0.0.1:8080",
+            "http://localhost",
+            "http://[::1]:80/x",
+            "http://app.localhost:1",
+        ] {
+            assert!(is_local(url), "{url}");
+        }
+        for url in
+            ["https://mail.example.org", "http://10.0.0.1", "http://localhost.example.org/127."]
+        {
+            assert!(!is_local(url), "{url}");
+        }
+    }
 }

@@ -6,11 +6,13 @@ use tidings_access::Access;
 use tidings_delivery::ledger::Ledger;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
-use tidings_delivery::transactional;
+use tidings_delivery::transactional::{self, Messages};
+use tidings_http_api::Services;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
@@ -75,6 +77,16 @@ impl Runtime {
 
     pub(crate) fn access(&self) -> &Access {
         &self.tracking.access
+    }
+
+    /// What the API works with.
+    pub(crate) fn services(&self, config: &Config) -> Services {
+        Services {
+            access: self.access().clone(),
+            messages: Messages::new(self.templates.clone()),
+            replies: Replies::new(self.access().clone(), self.keep_days),
+            targets: Targets::new(config.webhooks.allow_private),
+        }
     }
 
     /// Who works on which queue. What nobody works on yet waits.

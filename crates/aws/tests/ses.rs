@@ -180,9 +180,13 @@ async fn a_sender_that_is_not_verified_is_refused_and_a_verified_one_is_not() {
     let refused = ses.send(&mail("nobody@unverified.example")).await.unwrap_err();
     assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
 
-    let known = aws_sdk_sesv2::config::Builder::from(&config()).endpoint_url(endpoint).build();
+    let known = aws_sdk_sesv2::config::Builder::from(&config())
+        .endpoint_url(endpoint)
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .build();
     let known = aws_sdk_sesv2::Client::from_conf(known);
-    known.create_email_identity().email_identity("shop@example.org").send().await.ok();
+    // It is there already if this test ran before.
+    let _ = known.create_email_identity().email_identity("shop@example.org").send().await;
     let accepted = ses.send(&mail("shop@example.org")).await.unwrap();
     assert!(accepted.provider_id.is_some());
     ses.check().await.unwrap();

@@ -31,7 +31,7 @@ pub use health::Draining;
 pub use problem::{Problem, Violation};
 pub use provider::provider;
 pub use public::{Peer, UNSTORED_METRIC, public};
-pub use v1::{REFUSED_METRIC, openapi, v1};
+pub use v1::{REFUSED_METRIC, Services, openapi, v1};
 
 /// What the handlers work with.
 #[derive(Clone)]

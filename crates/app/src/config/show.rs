@@ -38,7 +38,7 @@ pub fn as_json(settings: &Settings) -> serde_json::Value {
     let entry = |setting: &Setting| {
         let value = match &setting.value {
             Some(Value::Integer(number)) => json!(number),
-            Some(value) => json!(mask(&value.to_string(), setting.key.secret)),
+            Some(value) => json!(masked(setting, &value.to_string())),
             None => json!(null),
         };
         (setting.key.name.to_owned(), json!({ "value": value, "origin": origin(setting) }))
@@ -82,7 +82,13 @@ pub fn template() -> String {
 
 fn shown(setting: &Setting) -> Option<String> {
     let text = setting.value.as_ref()?.to_string();
-    Some(written(&setting.key.kind, &mask(&text, setting.key.secret)))
+    Some(written(&setting.key.kind, &masked(setting, &text)))
+}
+
+/// A password that looks like a URL is hidden whole all the same.
+fn masked(setting: &Setting, text: &str) -> String {
+    let is_url = matches!(setting.key.kind, Kind::Url { .. });
+    if setting.key.secret && !is_url { mask("", true) } else { mask(text, setting.key.secret) }
 }
 
 /// A value as TOML writes it.

@@ -4,7 +4,7 @@ use tidings_mail::SmtpError;
 
 use super::Finding;
 use crate::config::{Config, Provider};
-use crate::outlet;
+use crate::outlet::{self, is_local};
 
 pub(super) async fn check(config: &Config) -> Vec<Finding> {
     let mut findings = vec![match config.mail.provider {
@@ -28,16 +28,6 @@ fn check_capture(public_url: &str) -> Finding {
         ),
         "set mail.provider to \"smtp\" or \"ses\"",
     )
-}
-
-fn is_local(url: &str) -> bool {
-    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let host = host.split(['/', '?']).next().unwrap_or_default();
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
-    };
-    matches!(name, "localhost" | "::1") || name.starts_with("127.") || name.ends_with(".localhost")
 }
 
 async fn check_smtp(config: &Config) -> Finding {
@@ -91,28 +81,6 @@ fn check_dkim(config: &Config) -> Option<Finding> {
         Err(failure) => {
             let remedy = failure.advice().unwrap_or("see the message").to_owned();
             Some(Finding::fail("dkim", failure.message(), remedy))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_local;
-
-    #[test]
-    fn this_machine_is_told_from_the_internet() {
-        for url in [
-            "http://127.0.0.1:8080",
-            "http://localhost",
-            "http://[::1]:80/x",
-            "http://app.localhost:1",
-        ] {
-            assert!(is_local(url), "{url}");
-        }
-        for url in
-            ["https://mail.example.org", "http://10.0.0.1", "http://localhost.example.org/127."]
-        {
-            assert!(!is_local(url), "{url}");
         }
     }
 }

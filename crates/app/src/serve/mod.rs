@@ -18,15 +18,14 @@ use tidings_http_api::{
     router, v1,
 };
 use tidings_jobs::Stop;
-use tidings_signals::replies::Replies;
 use tidings_signals::sns::{self, Sns};
-use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use crate::config::{Config, Flag, Http};
+use crate::config::{Config, Flag, Http, Provider};
 use crate::failure::Failure;
+use crate::outlet::is_local;
 use crate::runtime::Runtime;
 use crate::store::{self, Store};
 use crate::{demo, probe};
@@ -86,6 +85,8 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         demo::give_key(&access).await?;
     }
 
+    tell_mail(&runtime, config);
+
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);
     let (stop_work, work_stopped) = Stop::new();
@@ -98,7 +99,6 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         limits: limits(&config.http)?,
     };
     let mut routes = router(api);
-    let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
         let limits = limits(&config.http)?;
         let sns = Sns::new(sns::Settings {
@@ -144,6 +144,22 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
             tracing::warn!(signal, "Stopped at once, by a second signal");
             std::process::exit(1);
         }
+    }
+}
+
+/// Whoever looks for a message that did not arrive looks here first.
+fn tell_mail(runtime: &Runtime, config: &Config) {
+    let outlet = &runtime.outlet;
+    let (provider, rate) = (outlet.sender.name(), outlet.pace.rate(runtime.clock.now()));
+    tracing::info!(
+        mail.provider = provider,
+        mail.rate_per_second = rate,
+        "Mail goes through {provider}"
+    );
+    if config.mail.provider == Provider::Capture && !is_local(&config.http.public_url) {
+        tracing::warn!(
+            "NO MAIL IS SENT: mail.provider is \"capture\", and http.public_url is not this machine"
+        );
     }
 }
 

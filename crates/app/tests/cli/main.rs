@@ -13,6 +13,7 @@ mod help;
 mod items;
 #[cfg(feature = "aws")]
 mod lambda;
+mod mail;
 mod people;
 mod postgres;
 mod queues;

@@ -4,6 +4,7 @@ mod consent;
 mod contacts;
 mod events;
 mod isolation;
+mod mail;
 mod messages;
 mod refusals;
 mod routes;
@@ -19,13 +20,17 @@ use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_delivery::capture::Capture;
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional::Messages;
+use tidings_kernel::{Mail, Sender as _};
 use tidings_signals::replies::Replies;
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
 use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
 
-use super::v1;
+use super::{Services, v1};
 use crate::Limits;
 
 struct World {
@@ -94,6 +99,21 @@ impl World {
             granted_by: Granter::Operator,
         };
         keys::create(cx, create).await.unwrap()
+    }
+
+    /// A message of the workspace that was kept instead of sent.
+    async fn capture(&self, cx: &Cx, subject: &str) {
+        let mime = format!(
+            "From: shop@example.org\r\nSubject: {subject}\r\nContent-Type: text/html\r\n\r\n<p>{subject}</p>\r\n"
+        );
+        let mail = Mail {
+            from: "shop@example.org".parse().unwrap(),
+            to: vec!["ada@example.net".parse().unwrap()],
+            mime: mime.into_bytes(),
+            tags: vec![("workspace", cx.workspace_id().get().to_string())],
+        };
+        let capture = Capture::new(self.access.database().clone(), self.clock.clone());
+        capture.send(&mail).await.unwrap();
     }
 
     async fn get(&self, key: &Issued, path: &str) -> Answer {

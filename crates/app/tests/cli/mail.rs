@@ -1,0 +1,129 @@
+//! Senders, captured mail and the provider, as an operator meets them.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use tidings_delivery::capture::Capture;
+use tidings_kernel::{Mail, Sender as _, SystemClock};
+use tidings_sql::{Database, SqliteOptions};
+use tidings_testkit::SmtpSink;
+
+use crate::world::World;
+
+fn begun() -> World {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    world
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn senders_are_added_and_one_is_the_default() {
+    let world = begun();
+    let news = ["senders", "add", "news", "--from", "News@Example.org", "--name", "The shop"];
+    let added = json(&world.ok(&news));
+    assert_eq!(
+        (&added["from_email"], &added["default"]),
+        (&"news@example.org".into(), &true.into())
+    );
+    world.ok(&[
+        "senders",
+        "add",
+        "team",
+        "--from",
+        "team@example.org",
+        "--reply-to",
+        "help@example.org",
+    ]);
+    world.ok(&["senders", "default", "team"]);
+    let listed = world.ok(&["senders", "list"]);
+    let defaults: Vec<_> = listed.lines().map(|line| json(line)["default"].clone()).collect();
+    assert_eq!(defaults, [false, true]);
+    let taken = world.run(&news);
+    assert_eq!(taken.code, 1);
+    let default = world.run(&["senders", "remove", "team"]);
+    assert_snapshot!("sender_taken_and_default", format!("{}{}", taken.stderr, default.stderr));
+    world.ok(&["senders", "remove", "news"]);
+    let wrong = world.run(&["senders", "add", "eve", "--from", "Eve <eve@example.org>"]);
+    assert_eq!(wrong.code, 2);
+    let nobody = world.run(&["senders", "list", "--client", "none"]);
+    assert_eq!(nobody.code, 1);
+}
+
+#[test]
+fn captured_mail_is_listed_shown_and_forgotten() {
+    let world = begun();
+    capture(&world, "Gr\u{fc}\u{df}e");
+    let listed = world.ok(&["mail", "list"]);
+    let one = json(listed.trim_end());
+    assert_eq!(one["subject"], "Gr\u{fc}\u{df}e");
+    let id = one["id"].to_string();
+    assert_eq!(json(&world.ok(&["mail", "show", &id]))["text"], "hello\r\n");
+    assert!(world.ok(&["mail", "show", &id, "--raw"]).starts_with("Subject: "));
+    assert_eq!(world.run(&["mail", "show", "999"]).code, 1);
+    assert_eq!(world.ok(&["mail", "list", "--limit", "0"]), "");
+    assert!(world.run(&["mail", "clear"]).stderr.contains("1 captured"));
+    assert_eq!(world.ok(&["mail", "list"]), "");
+}
+
+fn capture(world: &World, subject: &str) {
+    let path = world.path("tidings.db");
+    let mime =
+        format!("Subject: {subject}\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nhello\r\n");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let database = Database::sqlite(&path, SqliteOptions::default()).await.unwrap();
+        let mail = Mail {
+            from: "shop@example.org".parse().unwrap(),
+            to: vec!["ada@example.net".parse().unwrap()],
+            mime: mime.into_bytes(),
+            tags: vec![("workspace", "1".into())],
+        };
+        let capture = Capture::new(database.clone(), std::sync::Arc::new(SystemClock));
+        capture.send(&mail).await.unwrap();
+        database.close().await;
+    });
+}
+
+/// The lines of the doctor that are about mail.
+fn mail_lines(world: &World) -> String {
+    let ran = world.run(&["doctor"]);
+    let mut lines: Vec<_> = ran.stdout.lines().collect();
+    let from = lines.iter().position(|line| line.contains("  mail  ")).unwrap();
+    lines.drain(..from);
+    lines.join("\n")
+}
+
+#[test]
+fn the_doctor_says_whether_mail_can_leave() {
+    let mut world = begun();
+    assert!(mail_lines(&world).contains("captured and not sent"));
+    world.set("TIDINGS_HTTP__PUBLIC_URL", "https://mail.example.org");
+    assert!(mail_lines(&world).contains("NO MAIL IS SENT"));
+    world.set("TIDINGS_MAIL__PROVIDER", "smtp");
+    assert!(mail_lines(&world).contains("mail.smtp_host is not set"));
+    let sink = SmtpSink::start(&[]);
+    world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
+    world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
+    assert!(mail_lines(&world).contains("STARTTLS"));
+    world.set("TIDINGS_MAIL__SMTP_TLS", "none");
+    assert!(mail_lines(&world).contains("lets us in"));
+    world.set("TIDINGS_MAIL__DKIM_DOMAIN", "example.org");
+    assert!(mail_lines(&world).contains("mail.dkim_key_file is not"));
+    let make = ["genpkey", "-algorithm", "ed25519"];
+    let key = std::process::Command::new("openssl").args(make).output().unwrap();
+    world.write("dkim.pem", &String::from_utf8(key.stdout).unwrap());
+    let path = world.path("dkim.pem");
+    world.set("TIDINGS_MAIL__DKIM_KEY_FILE", path.to_str().unwrap());
+    assert!(mail_lines(&world).contains("tidings._domainkey.example.org: v=DKIM1; k=ed25519; p="));
+}
+
+#[test]
+fn a_password_is_never_shown() {
+    let mut world = World::new();
+    world.set("TIDINGS_MAIL__SMTP_PASSWORD", "un://gue:ssable@x");
+    let shown = world.ok(&["config"]);
+    assert!(!shown.contains("ssable") && !shown.contains("un://"), "{shown}");
+}
