@@ -278,3 +278,12 @@ async fn what_is_no_envelope_is_told_all_that_it_lacks() {
     }
     insta::assert_snapshot!(told.join("\n"));
 }
+
+#[tokio::test]
+async fn what_is_not_written_down_is_not_taken() {
+    let (bed, place) = (Bed::memory().await, Place::open().await);
+    let (sns, envelope) = (place.sns(), place.envelope("Notification").to_string());
+    bed.access.database().close().await;
+    let refused = sns.receive(&bed.access, &envelope).await;
+    assert!(matches!(refused, Err(ReceiveError::Enqueue(_))), "{refused:?}");
+}
