@@ -29,7 +29,6 @@ struct Place {
 }
 
 impl Place {
-    #[expect(clippy::disallowed_methods, reason = "a server of a test, which ends with it")]
     async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
