@@ -14,12 +14,15 @@ use crate::doctor::DoctorArgs;
 use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::links::LinksArgs;
+use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, events_command, items, logging, queues_command,
-    serve, worker_command,
+    access, backup, config, config_command, doctor, events_command, items, links, logging, people,
+    queues_command, serve, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -64,6 +67,14 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// List, make and try the endpoints of others that are told what happens
+    Webhooks(WebhooksArgs),
+    /// Find, change, tag and erase the people of a workspace
+    Contacts(Box<ContactsArgs>),
+    /// List, add and lift suppressions: addresses that get no mail at all
+    Suppressions(SuppressionsArgs),
+    /// List the keys that sign the links of mails, and make a new one
+    Links(LinksArgs),
     /// Look at what became of messages, and at what came back for nobody
     Events(EventsArgs),
     /// Count what became of messages, by day, template or sequence
@@ -132,6 +143,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
+        Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
+        Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
+        Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
+        Command::Links(args) => on_runtime(links::run(args, &config)),
         Command::Events(args) => on_runtime(events_command::events(args, &config)),
         Command::Stats(args) => on_runtime(events_command::stats(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),

@@ -13,14 +13,17 @@ mod doctor;
 mod events_command;
 mod failure;
 mod items;
+mod links;
 mod logging;
 mod open;
 mod output;
+mod people;
 mod probe;
 mod queues_command;
 mod runtime;
 mod serve;
 mod store;
+mod webhooks_command;
 mod worker_command;
 
 pub use cli::{command, main};

@@ -17,6 +17,7 @@ pub struct Config {
     pub roles: Roles,
     pub http: Http,
     pub workers: Workers,
+    pub webhooks: Webhooks,
     pub heartbeat: String,
     pub log: Log,
     pub sweep: Sweep,
@@ -78,9 +79,16 @@ pub struct Workers {
     pub shutdown_grace: Duration,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Webhooks {
+    pub allow_private: bool,
+}
+
 #[derive(Debug, Clone)]
 pub struct Http {
     pub listen: SocketAddr,
+    /// Without a slash at the end.
+    pub public_url: String,
     pub max_body_bytes: u64,
     pub request_timeout: Duration,
     pub shutdown_grace: Duration,
@@ -170,17 +178,21 @@ impl From<&Settings> for Config {
                     ("campaign-email", from.count("workers.campaign_email")),
                     ("ses-webhooks", from.count("workers.ses_webhooks")),
                     ("email-events", from.count("workers.email_events")),
+                    ("webhook-fanout", from.count("workers.webhook_fanout")),
+                    ("webhook-delivery", from.count("workers.webhook_delivery")),
                     ("probe", from.count("workers.probe")),
                 ],
                 time_limit: from.duration("workers.time_limit"),
                 shutdown_grace: from.duration("workers.shutdown_grace"),
             },
+            webhooks: Webhooks { allow_private: from.text("webhooks.allow_private") == "true" },
             heartbeat: from.text("schedules.heartbeat"),
             http: Http {
                 listen: match from.value("http.listen") {
                     Some(Value::Address(address)) => *address,
                     other => unreachable!("http.listen is {other:?}"),
                 },
+                public_url: from.text("http.public_url").trim_end_matches('/').to_owned(),
                 max_body_bytes: from.size("http.max_body"),
                 request_timeout: from.duration("http.request_timeout"),
                 shutdown_grace: from.duration("http.shutdown_grace"),

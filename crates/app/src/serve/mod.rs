@@ -14,11 +14,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_http_api::{
-    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, provider, router, v1,
+    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, provider, public,
+    router, v1,
 };
 use tidings_jobs::Stop;
 use tidings_signals::replies::Replies;
 use tidings_signals::sns::{self, Sns};
+use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -39,7 +41,8 @@ Examples:
   tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
-The server answers on /v1 (the API, described by /v1/openapi.json), /webhooks/ses (SNS), /healthz (is the process alive),
+The server answers on /v1 (the API, described by /v1/openapi.json), on the links of our mails,
+/webhooks/ses (what SNS posts), /healthz (is the process alive),
 /readyz (can it serve: does the store answer) and /metrics (Prometheus). SIGTERM or Ctrl-C stops it:
 it finishes what is under way, for http.shutdown_grace and workers.shutdown_grace at most, and closes
 the database. A second one stops it at once. On PostgreSQL and on AWS any number of servers share the
@@ -76,7 +79,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let store = Store::open(config).await?;
     // Before the demo: without relations there is no server, and then nothing must be filled.
     let runtime = Runtime::open(&store, config).await?;
-    let access = runtime.access();
+    let access = runtime.access().clone();
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");
@@ -95,6 +98,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         limits: limits(&config.http)?,
     };
     let mut routes = router(api);
+    let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
         let limits = limits(&config.http)?;
         let replies = Replies::new(access.clone(), config.data_ttl_days);
@@ -103,7 +107,8 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
             certificate_origin: config.signals.sns_certificate_origin.clone(),
         });
         routes = routes.merge(provider(access.clone(), sns, limits));
-        routes = routes.merge(v1(access, replies, limits));
+        routes = routes.merge(v1(access, targets, replies, limits));
+        routes = routes.merge(public(runtime.tracking.clone(), limits));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);
@@ -215,6 +220,7 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
         probe::HEARTBEAT_METRIC,
         "How long a heartbeat took through the queues."
     );
+    metrics::describe_counter!(UNSTORED_METRIC, "Opens and clicks that could not be written down.");
     metrics::describe_counter!(sweeper::SWEPT, "Items deleted because their TTL had passed.");
     Ok(handle)
 }

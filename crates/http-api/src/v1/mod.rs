@@ -7,6 +7,7 @@ mod audiences;
 mod auth;
 mod clients;
 mod consent;
+mod contacts;
 mod eligibility;
 mod events;
 mod inbound;
@@ -17,9 +18,12 @@ mod quota;
 mod settings;
 mod stats;
 mod subscriptions;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -29,6 +33,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
 use tidings_signals::replies::Replies;
+use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -46,13 +51,15 @@ pub use auth::REFUSED_METRIC;
 #[derive(Clone)]
 pub(crate) struct V1 {
     access: Access,
+    /// Where webhooks may lead.
+    targets: Targets,
     replies: Replies,
     quotas: Arc<Quotas>,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, replies: Replies, limits: Limits) -> Router {
-    let state = V1 { access, replies, quotas: Arc::default() };
+pub fn v1(access: Access, targets: Targets, replies: Replies, limits: Limits) -> Router {
+    let state = V1 { access, targets, replies, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -84,6 +91,12 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(contacts::list, contacts::upsert))
+        .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
+        .routes(routes!(contacts::remove_tag))
+        .routes(routes!(suppressions::list, suppressions::add))
+        .routes(routes!(suppressions::show, suppressions::lift))
         .routes(routes!(events::list))
         .routes(routes!(stats::deliveries))
         .routes(routes!(stats::template))
@@ -101,6 +114,16 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(consent::log))
         .routes(routes!(eligibility::explain))
         .routes(routes!(settings::show, settings::put))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::show, webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::disable))
+        .routes(routes!(webhooks::enable))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::test))
+        .routes(routes!(webhook_deliveries::replay_failed))
+        .routes(routes!(webhook_deliveries::show))
+        .routes(routes!(webhook_deliveries::replay))
 }
 
 #[derive(utoipa::OpenApi)]
