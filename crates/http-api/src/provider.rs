@@ -58,3 +58,52 @@ impl From<ReceiveError> for Problem {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use tidings_signals::sns::{Settings, Sns};
+    use tidings_testbed::Bed;
+    use tower::ServiceExt as _;
+
+    use super::provider;
+    use crate::Limits;
+
+    #[tokio::test]
+    async fn what_is_not_proven_is_refused_with_the_reason() {
+        let bed = Bed::memory().await;
+        let limits = Limits { max_body: 1024 * 1024, request_timeout: Duration::from_secs(5) };
+        let listening = Settings { topics: vec!["arn:x".into()], certificate_origin: None };
+        let envelope = r#"{"Type":"Notification","MessageId":"1","TopicArn":"arn:y","Message":"{}",
+            "Timestamp":"2026-07-01T12:00:00Z","SigningCertURL":"https://evil.example/","SignatureVersion":"2",
+            "Signature":"AAAA"}"#;
+        let mut told = Vec::new();
+        for (settings, body) in [
+            (listening.clone(), "nonsense".to_owned()),
+            (listening.clone(), "{}".to_owned()),
+            (listening.clone(), envelope.to_owned()),
+            (listening.clone(), envelope.replace("arn:y", "arn:x")),
+            (Settings::default(), envelope.to_owned()),
+            (listening, "x".repeat(257 * 1024)),
+        ] {
+            let router = provider(bed.access.clone(), Sns::new(settings), limits);
+            let request = Request::post("/webhooks/ses").header("content-type", "text/plain");
+            let answer = router.oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+            let status = answer.status();
+            let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+            let problem: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            told.push(format!("{status}: {}", problem["detail"].as_str().unwrap()));
+        }
+        insta::assert_snapshot!(told.join("\n"), @r"
+        400 Bad Request: the body is not a JSON object
+        400 Bad Request: the envelope of SNS lacks Type, MessageId, TopicArn, Message, Timestamp, SigningCertURL, SignatureVersion, Signature
+        403 Forbidden: the topic is not one of signals.ses_topics
+        403 Forbidden: the certificate must come over https from sns.<region>.amazonaws.com
+        403 Forbidden: no topics are configured: set signals.ses_topics to the ARNs of those that may post here
+        413 Payload Too Large: the request's body is larger than this server takes
+        ");
+    }
+}

@@ -232,9 +232,7 @@ async fn a_tag_settles_a_message_whose_id_nobody_wrote_down(bed: &Bed) {
 async fn a_tag_of_another_installation_is_not_believed(bed: &Bed) {
     let world = World::new(bed).await;
     let id = world.cx.workspace_id().get().to_string();
-    let mut foreign = Vec::new();
-    foreign.push(tagged(&world, "999"));
-    foreign.push(tagged(&world, &id));
+    let mut foreign = vec![tagged(&world, "999"), tagged(&world, &id)];
     foreign[1]["mail"]["destination"] = json!(["eve@example.org"]);
     for event in foreign {
         let outcome = world.take(&envelope("sns-1", &event), 1).await;

@@ -44,9 +44,12 @@ pub(super) struct Certificate {
     public_key: Vec<u8>,
 }
 
+/// Certificates by their URLs, the oldest first.
+type Known = Vec<(String, Arc<Certificate>)>;
+
 #[derive(Clone)]
 pub(super) struct Certificates {
-    known: Arc<Mutex<Vec<(String, Arc<Certificate>)>>>,
+    known: Arc<Mutex<Known>>,
     /// Made when it is first needed: it reads the certificates of the machine.
     client: Arc<OnceLock<Result<reqwest::Client, String>>>,
     turns: Arc<Semaphore>,

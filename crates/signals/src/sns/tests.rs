@@ -29,7 +29,6 @@ struct Place {
 }
 
 impl Place {
-    #[expect(clippy::disallowed_methods, reason = "a server of a test, which ends with it")]
     async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -277,4 +276,13 @@ async fn what_is_no_envelope_is_told_all_that_it_lacks() {
         told.push(sns.receive(&bed.access, &envelope.to_string()).await.unwrap_err().to_string());
     }
     insta::assert_snapshot!(told.join("\n"));
+}
+
+#[tokio::test]
+async fn what_is_not_written_down_is_not_taken() {
+    let (bed, place) = (Bed::memory().await, Place::open().await);
+    let (sns, envelope) = (place.sns(), place.envelope("Notification").to_string());
+    bed.access.database().close().await;
+    let refused = sns.receive(&bed.access, &envelope).await;
+    assert!(matches!(refused, Err(ReceiveError::Enqueue(_))), "{refused:?}");
 }
