@@ -110,7 +110,7 @@ impl World {
         let mut headers: Vec<_> = parts
             .headers
             .iter()
-            .filter(|(name, _)| *name != "x-request-id")
+            .filter(|(name, _)| !["x-request-id", "content-length"].contains(&name.as_str()))
             .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())))
             .collect();
         headers.sort();
