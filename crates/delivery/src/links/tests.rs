@@ -97,7 +97,9 @@ async fn a_token_is_good_for_one_purpose(bed: &Bed) {
         token(&links.preferences(&to)),
         token(&links.confirm(1, 101)),
     ];
+    assert!(!super::has_our_form("tracking-token-123"));
     for (at, token) in tokens.iter().enumerate() {
+        assert!(super::has_our_form(token));
         let read = [
             links.read_open(token, now).await.is_ok(),
             links.read_click(token, TARGET, now).await.is_ok(),
