@@ -180,10 +180,9 @@ impl FromFields for NewContact {
 
 impl FromFields for ChangeContact {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let clear = fields.is_null("first_name");
-        let first_name = fields.optional("first_name").map(|name| match name {
-            Some(name) => Change::Set(name),
-            None if clear => Change::Clear,
+        let first_name = fields.clearable("first_name").map(|name| match name {
+            Some(Some(name)) => Change::Set(name),
+            Some(None) => Change::Clear,
             None => Change::Keep,
         });
         let (attributes, tags) = (attributes(fields), tag_fields(fields));
