@@ -13,12 +13,13 @@ use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, queues_command, serve,
+    access, backup, config, config_command, doctor, items, logging, people, queues_command, serve,
     webhooks_command, worker_command,
 };
 
@@ -66,6 +67,10 @@ enum Command {
     Keys(KeysArgs),
     /// List, make and try the endpoints of others that are told what happens
     Webhooks(WebhooksArgs),
+    /// Find, change, tag and erase the people of a workspace
+    Contacts(Box<ContactsArgs>),
+    /// List, add and lift suppressions: addresses that get no mail at all
+    Suppressions(SuppressionsArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -131,6 +136,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
+        Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
+        Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

@@ -15,6 +15,7 @@ mod items;
 mod logging;
 mod open;
 mod output;
+mod people;
 mod probe;
 mod queues_command;
 mod runtime;

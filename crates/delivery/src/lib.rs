@@ -1,10 +1,15 @@
 //! The way of a message out of the house.
 //!
-//! Here: the ledger, which has one row for each message and person and knows what became of it, and the workers of
-//! the queues of mail that goes out, as far as the ledger alone decides: what is done already, what must not be done.
-//! Not here: what comes back (`signals`), and handing a message to a provider, which no version does yet; a row that could be sent waits.
+//! Here: transactional mail, the ledger, which has one row for each message and person and knows what became of it, the
+//! send log, templates, whether somebody may be written to, and whom a mail is handed to. Not here: what comes back
+//! (`signals`).
 
 pub mod capture;
 pub mod eligibility;
 pub mod ledger;
 pub mod links;
+pub mod pace;
+pub mod senders;
+pub mod sent;
+pub mod templates;
+pub mod transactional;

@@ -15,6 +15,10 @@ use crate::problem::{PROBLEM_JSON, Problem};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Beside an answer that is for a person and not for a program: a page or a picture stays what it is, error or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AsItIs;
+
 /// How long requests take.
 pub const DURATION_METRIC: &str = "tidings_http_request_duration_seconds";
 
@@ -71,6 +75,9 @@ async fn as_problem(response: Response, id: &str) -> Response {
             rendered.headers_mut().entry(name).or_insert_with(|| value.clone());
         }
         return rendered;
+    }
+    if response.extensions().get::<AsItIs>().is_some() {
+        return response;
     }
     let is_error = status.is_client_error() || status.is_server_error();
     if !is_error || response.headers().get(header::CONTENT_TYPE) == Some(&PROBLEM_JSON) {

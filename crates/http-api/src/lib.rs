@@ -6,6 +6,7 @@
 mod answer;
 mod health;
 mod problem;
+mod public;
 #[cfg(test)]
 mod tests;
 mod v1;
@@ -27,6 +28,7 @@ use tower_http::limit::RequestBodyLimitLayer;
 pub use answer::DURATION_METRIC;
 pub use health::Draining;
 pub use problem::{Problem, Violation};
+pub use public::{Peer, UNSTORED_METRIC, public};
 pub use v1::{REFUSED_METRIC, openapi, v1};
 
 /// What the handlers work with.

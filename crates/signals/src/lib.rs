@@ -7,3 +7,4 @@ pub mod queries;
 pub mod replies;
 pub mod ses;
 pub mod sns;
+pub mod tracking;

@@ -18,4 +18,5 @@ mod track;
 pub use compile::{Compiled, MAX_SOURCE, Rendered, Source, Warning, compile};
 pub use fault::{Fault, Part};
 pub use liquid::RenderError;
+pub use partials::partials_named;
 pub use track::track;

@@ -130,3 +130,9 @@ impl<'a> Partials<'a> {
         }
     }
 }
+
+/// The partials that a text calls by itself, whether there are such or not. Where its Liquid is broken there are none.
+pub fn partials_named(text: &str) -> BTreeSet<String> {
+    let Ok(nodes) = parse(text) else { return BTreeSet::new() };
+    names(&nodes, &[]).calls.into_iter().map(|call| call.name).collect()
+}

@@ -29,9 +29,11 @@ pub mod model;
 mod postgres;
 pub mod queues;
 mod send_only;
+mod smtp;
 mod suite;
 
 pub use clock::FakeClock;
 pub use postgres::PostgresDatabase;
 pub use send_only::{SendOnly, Target};
+pub use smtp::{SmtpSink, free_port};
 pub use suite::{BoxFuture, Make};

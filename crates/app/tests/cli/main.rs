@@ -12,6 +12,7 @@ mod help;
 mod items;
 #[cfg(feature = "aws")]
 mod lambda;
+mod people;
 mod postgres;
 mod queues;
 mod serve;

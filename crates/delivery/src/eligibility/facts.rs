@@ -6,6 +6,7 @@ use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Path, Query, Value, tables};
 use tidings_people::consent::{AudienceId, Status, TopicId};
 use tidings_people::keys;
+use tidings_people::suppression::{self, Against, Kind};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::rules::{Cap, Policy};
@@ -50,20 +51,16 @@ pub(super) async fn load(cx: &Cx, question: &Question) -> Result<(Facts, Policy)
     let (within, asked) = (cx.clone(), question.clone());
     let relations = cx.database().read(move |tx| {
         let facts = from_relations(tx, &within, &asked)?;
-        Ok::<_, DatabaseError>((facts, settings::load(tx, &within)?))
+        let gate = suppression::gate(tx, &within)?;
+        Ok::<_, DatabaseError>((facts, settings::load(tx, &within)?, gate))
     });
-    let (mut facts, settings) = relations.await?;
+    let (mut facts, settings, gate) = relations.await?;
     let policy = settings.policy();
-    let items = cx.items().await?;
-    let wanted = [keys::profile(&question.email), keys::suppression(&question.email)];
-    let found = items.batch_get(&tables::MAIN, &wanted).await?;
-    let (profile, suppression) =
-        (found.first().cloned().flatten(), found.get(1).cloned().flatten());
-    facts.unsubscribed_mark =
-        profile.as_ref().is_some_and(|profile| is_set(profile, "unsubscribed"));
-    facts.suppressed = suppressed(profile.as_ref(), suppression.as_ref());
+    let against = gate.look(cx, &question.email).await?;
+    facts.unsubscribed_mark = against.unsubscribed;
+    facts.suppressed = suppressed(&against);
     if let Some(cap) = policy.cap.filter(|_| question.kind.is_marketing()) {
-        facts.sent = sent(items.as_ref(), &question.email, cap, cx.now()).await?;
+        facts.sent = sent(cx.items().await?.as_ref(), &question.email, cap, cx.now()).await?;
     }
     Ok((facts, policy))
 }
@@ -140,20 +137,17 @@ fn is_off(
     Ok(status == Some("off"))
 }
 
-/// A mark in the profile is enough, even if nobody knows why any more.
-fn suppressed(profile: Option<&Item>, suppression: Option<&Item>) -> Option<Reason> {
-    if let Some(suppression) = suppression {
-        return Some(match suppression.text("type") {
-            Some("Complaint") => Reason::Complaint,
-            Some("Manual") => Reason::Manual,
-            _ => Reason::HardBounce,
-        });
+fn suppressed(against: &Against) -> Option<Reason> {
+    match &against.suppression {
+        Some(suppression) => Some(match suppression.kind {
+            // Nobody could be reached, once for ever or again and again: to a sender it is the same.
+            Kind::Permanent | Kind::Transient => Reason::HardBounce,
+            Kind::Complaint => Reason::Complaint,
+            Kind::Manual => Reason::Manual,
+        }),
+        // Nobody knows why any more, and that is reason enough.
+        None => against.flagged.then_some(Reason::HardBounce),
     }
-    profile.filter(|profile| is_set(profile, "suppressed")).map(|_| Reason::HardBounce)
-}
-
-fn is_set(item: &Item, flag: &str) -> bool {
-    item.get(flag) == Some(&Value::Bool(true))
 }
 
 /// No more of the send log than the cap needs, however long it is.

@@ -4,9 +4,11 @@
 //! down, and a status only goes up the list of [`RANKS`].
 
 use jiff::Timestamp;
+use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Source;
+use crate::transactional;
 
 /// What became of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +81,16 @@ pub fn mark(
     facts: &Facts,
     now: Timestamp,
 ) -> Result<bool, DatabaseError> {
+    let unlogged = match source {
+        Source::Transactional(_) => {
+            "CASE WHEN logged_at IS NULL AND email IS NOT NULL
+                       AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
+             client_id, idempotency_key"
+        }
+        Source::Recipient(_) => "0",
+    };
     let sql = format!(
-        "UPDATE {} SET {} WHERE id = $1 AND workspace_id = $2",
+        "UPDATE {} SET {} WHERE id = $1 AND workspace_id = $2 RETURNING {unlogged}",
         source.table(),
         changes(mark.map(|(mark, _)| mark), facts)
     );
@@ -97,7 +107,15 @@ pub fn mark(
         Param::Int(facts.clicks),
         Param::Text(&error),
     ];
-    Ok(tx.execute(&sql, &params)? > 0)
+    let rows = tx.query(&sql, &params)?;
+    let Some(row) = rows.first() else { return Ok(false) };
+    if row.int(0)? == 1 {
+        // Nobody knew whether it was sent. Now it is known, and the send log must say so: its worker sees to it.
+        let body = transactional::envelope(source.id().into(), row.int(1)?.into(), row.text(2)?)?;
+        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+        tx.enqueue(&message, now).map_err(transactional::in_database)?;
+    }
+    Ok(true)
 }
 
 fn changes(mark: Option<Mark>, facts: &Facts) -> String {

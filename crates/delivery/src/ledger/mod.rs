@@ -8,7 +8,6 @@ pub mod marks;
 mod messages;
 #[cfg(test)]
 mod tests;
-mod transactional;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +35,7 @@ impl Ledger {
 
     /// Who works on which queue.
     pub fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        vec![
-            (&queues::TRANSACTIONAL_EMAIL, for_contract(transactional::Send(self.clone()))),
-            (&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone()))),
-        ]
+        vec![(&queues::CAMPAIGN_EMAIL, for_contract(campaign::Send(self.clone())))]
     }
 }
 

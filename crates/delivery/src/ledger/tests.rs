@@ -10,7 +10,6 @@ use tidings_testkit::PostgresDatabase;
 
 use super::Ledger;
 
-const TRANSACTIONAL: &str = r#"{"contract":"transactional-email","version":1,"transactional_message_id":101,"client_id":7,"contact_id":22,"template_id":4,"template_key":"password-reset","idempotency_key":"client-7:password-reset:req-123","metadata":{"trace_id":"trace-1"}}"#;
 const CAMPAIGN: &str = r#"{"contract":"campaign-email","version":1,"campaign_id":55,"batch_id":"campaign-55-batch-0001","campaign_recipient_ids":[501,502],"idempotency_key":"campaign-55-batch-0001","metadata":{"source":"scheduler"}}"#;
 
 struct World {
@@ -83,36 +82,9 @@ impl World {
 }
 
 tidings_testkit::each_engine!(
-    a_transactional_message_is_decided_by_its_row,
     a_batch_of_a_campaign_is_decided_by_its_rows,
     what_breaks_its_contract_is_given_up,
 );
-
-async fn a_transactional_message_is_decided_by_its_row(world: &World) {
-    let queue = queues::TRANSACTIONAL_EMAIL.name;
-    let waiting = Outcome::wait("no mail provider is configured", super::PAUSE);
-    assert_eq!(world.handle(queue, TRANSACTIONAL).await, waiting);
-    let other = TRANSACTIONAL.replace("\"client_id\":7", "\"client_id\":8");
-    assert!(matches!(world.handle(queue, &other).await, Outcome::Dead { .. }));
-    let other = TRANSACTIONAL.replace("req-123", "req-124");
-    assert!(matches!(world.handle(queue, &other).await, Outcome::Dead { .. }));
-    let missing = TRANSACTIONAL.replace("101", "102");
-    let expected = Outcome::retry("there is no transactional message 102");
-    assert_eq!(world.handle(queue, &missing).await, expected);
-    for status in [
-        "sent', sent_at = '1",
-        "failed",
-        "skipped', skip_reason = 'suppressed",
-        "cancelled",
-        "uncertain",
-        "delivered",
-        "bounced",
-        "complained",
-    ] {
-        world.run(&format!("UPDATE transactional_messages SET status = '{status}'")).await;
-        assert_eq!(world.handle(queue, TRANSACTIONAL).await, Outcome::Done, "{status}");
-    }
-}
 
 async fn a_batch_of_a_campaign_is_decided_by_its_rows(world: &World) {
     let queue = queues::CAMPAIGN_EMAIL.name;

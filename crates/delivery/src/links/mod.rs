@@ -19,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_sql::{Database, DatabaseError};
 
 pub use keys::{SigningKey, list, rotate};
-pub use target::{MAX_TARGET_BYTES, is_target};
+pub use target::{MAX_TARGET_BYTES, is_target, location};
 pub use token::Purpose;
 
 use keys::Keyring;
@@ -118,6 +118,11 @@ impl Links {
 
     pub fn preferences(&self, to: &Addressee) -> String {
         format!("{}/p/{}", self.public_url, self.sign(Purpose::Preferences, to, b""))
+    }
+
+    /// The same from one of our own pages.
+    pub fn preferences_path(&self, to: &Addressee) -> String {
+        format!("/p/{}", self.sign(Purpose::Preferences, to, b""))
     }
 
     /// For the mail that asks whether it was really this person. The row of the confirmation says until when.

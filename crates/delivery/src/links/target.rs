@@ -16,3 +16,8 @@ pub fn is_target(text: &str) -> bool {
     });
     is_web && Url::parse(text).is_ok_and(|url| url.has_host() && url.username().is_empty())
 }
+
+/// The target as a header has it: in ASCII, as a browser would write it.
+pub fn location(target: &str) -> Option<String> {
+    Url::parse(target).ok().map(String::from).filter(|_| is_target(target))
+}

@@ -30,14 +30,14 @@ const NAME: usize = 100;
 /// A JSON object that is a `T`.
 pub(super) struct Body<T>(pub(super) T);
 
+/// A query that is a `T`.
+pub(super) struct Params<T>(pub(super) T);
+
 /// Which part of a list is wanted: `limit` and `cursor` of the query.
 pub(super) struct Listing<K> {
     pub(super) after: Option<K>,
     pub(super) limit: Limit,
 }
-
-/// A query that is a `T`.
-pub(super) struct Asked<T>(pub(super) T);
 
 /// Something that is read field by field. `None` means that a violation was noted.
 pub(super) trait FromFields: Sized {
@@ -84,6 +84,27 @@ impl Fields {
         }
     }
 
+    /// A yes or no that may be left out.
+    pub(super) fn optional_bool(&mut self, name: &'static str) -> Option<Option<bool>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Bool(value)) => Some(Some(value)),
+            Some(_) => self.wrong(name, "use true or false"),
+        }
+    }
+
+    /// A text that is set, or taken away by a null, or left as it is: the innermost is the text.
+    pub(super) fn clearable<T: FromStr<Err: Display>>(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Option<T>>> {
+        if self.is_null(name) {
+            self.take(name);
+            return Some(Some(None));
+        }
+        self.optional(name).map(|given| given.map(Some))
+    }
+
     /// A whole number that may be left out.
     pub(super) fn optional_integer(&mut self, name: &'static str) -> Option<Option<i64>> {
         match self.take(name) {
@@ -101,29 +122,48 @@ impl Fields {
         name: &'static str,
     ) -> Option<Vec<T>> {
         match self.optional_list(name)? {
+            Some(values) if values.is_empty() => {
+                self.wrong(name, "use a list of at least one text")
+            }
             Some(values) => Some(values),
             None => self.wrong(name, "this is required"),
         }
     }
 
-    /// A list of texts that may be left out. One that is there has at least one.
+    /// A list of texts that may be left out, or be empty.
     pub(super) fn optional_list<T: FromStr<Err: Display>>(
         &mut self,
         name: &'static str,
     ) -> Option<Option<Vec<T>>> {
         let values = match self.take(name) {
             None => return Some(None),
-            Some(Value::Array(values)) if !values.is_empty() => values,
-            Some(_) => return self.wrong(name, "use a list of at least one text"),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
+            }
         };
-        if values.len() > ENTRIES {
-            return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
-        }
         let read = values.iter().enumerate();
         let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
         // All of them first: the first mistake must not hide the second.
         let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect::<Option<Vec<T>>>().map(Some)
+        read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    /// An object that may be left out. Whoever asks checks what is in it.
+    pub(super) fn optional_object(
+        &mut self,
+        name: &'static str,
+    ) -> Option<Option<Map<String, Value>>> {
+        match self.take(name) {
+            None => Some(None),
+            Some(Value::Object(object)) => Some(Some(object)),
+            Some(_) => self.wrong(name, "use an object"),
+        }
+    }
+
+    /// Whether the field is there and null, where that is not the same as nothing.
+    pub(super) fn is_null(&self, name: &str) -> bool {
+        self.rest.get(name).is_some_and(Value::is_null)
     }
 
     /// Notes what a single field cannot know.
@@ -198,19 +238,19 @@ impl<K: Cursor> FromRequestParts<V1> for Listing<K> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, v1: &V1) -> Result<Self, Problem> {
-        Asked::from_request_parts(parts, v1).await.map(|Asked(listing)| listing)
+        Params::from_request_parts(parts, v1).await.map(|Params(listing)| listing)
     }
 }
 
-impl<T: FromFields> FromRequestParts<V1> for Asked<T> {
+impl<T: FromFields> FromRequestParts<V1> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
         let pairs = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(pairs) =
             pairs.map_err(|error| Problem::from_status(StatusCode::BAD_REQUEST, error))?;
-        Fields::read(pairs.into_iter().map(|(name, value)| (name, value.into())).collect())
-            .map(Self)
+        let pairs = pairs.into_iter().map(|(name, value)| (name, value.into()));
+        Fields::read(pairs.collect()).map(Self)
     }
 }
 

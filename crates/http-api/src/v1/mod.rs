@@ -3,14 +3,22 @@
 //! A handler says in its signature who may call it (`Needs<Manage>`), and takes what was sent through `input`, which
 //! names all that is wrong with it at once. The description is made from the handlers themselves.
 
+mod audiences;
 mod auth;
 mod clients;
+mod consent;
+mod contacts;
+mod eligibility;
 mod input;
 mod keys;
 mod me;
 mod quota;
+mod settings;
+mod subscriptions;
+mod suppressions;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod webhook_deliveries;
 mod webhooks;
 
@@ -20,7 +28,7 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
-use tidings_access::{Access, StoreError};
+use tidings_access::{Access, StorageError, StoreError};
 use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
@@ -78,6 +86,24 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(contacts::list, contacts::upsert))
+        .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
+        .routes(routes!(contacts::remove_tag))
+        .routes(routes!(suppressions::list, suppressions::add))
+        .routes(routes!(suppressions::show, suppressions::lift))
+        .routes(routes!(audiences::list, audiences::create))
+        .routes(routes!(audiences::show, audiences::update))
+        .routes(routes!(topics::list, topics::create))
+        .routes(routes!(topics::show, topics::update))
+        .routes(routes!(subscriptions::subscribe))
+        .routes(routes!(subscriptions::unsubscribe))
+        .routes(routes!(subscriptions::resubscribe))
+        .routes(routes!(consent::subscriptions))
+        .routes(routes!(consent::preferences, consent::switch))
+        .routes(routes!(consent::log))
+        .routes(routes!(eligibility::explain))
+        .routes(routes!(settings::show, settings::put))
         .routes(routes!(webhooks::list, webhooks::create))
         .routes(routes!(webhooks::show, webhooks::update, webhooks::delete))
         .routes(routes!(webhooks::rotate_secret))
@@ -138,5 +164,18 @@ impl From<StoreError> for Problem {
             return Self::unavailable("the store does not answer; try again in a moment");
         }
         Self::internal(error)
+    }
+}
+
+impl From<StorageError> for Problem {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::Relations(error) => error.into(),
+            error @ StorageError::Items(_) if error.is_passing() => {
+                tracing::warn!(error = %tidings_kernel::causes(&error), "A request could not be served now");
+                Self::unavailable("the store does not answer; try again in a moment")
+            }
+            error @ StorageError::Items(_) => Self::internal(error),
+        }
     }
 }

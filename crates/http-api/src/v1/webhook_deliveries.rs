@@ -13,7 +13,7 @@ use tidings_webhooks::deliveries::{
 use utoipa::ToSchema;
 
 use super::auth::{Manage, Needs, Read, Refusals};
-use super::input::{Asked, Body, Cursor, Fields, FromFields, Listing};
+use super::input::{Body, Cursor, Fields, FromFields, Listing, Params};
 use super::webhooks::numbered;
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody};
@@ -123,7 +123,7 @@ pub(super) async fn list(
     State(v1): State<V1>,
     who: Needs<Read>,
     Path(id): Path<String>,
-    Asked(Which { status, before, limit }): Asked<Which>,
+    Params(Which { status, before, limit }): Params<Which>,
 ) -> Result<Json<ListBody<DeliveryBody>>, Problem> {
     let (cx, id) = (v1.cx(&who), numbered(&id)?);
     Ok(ListBody::answer(deliveries::list(&cx, id, status, before, limit).await?))

@@ -326,6 +326,9 @@ impl std::str::FromStr for Wanted {
 fn event_types(fields: &mut Fields) -> Option<Option<EventTypes>> {
     let wanted = fields.optional_list::<Wanted>("event_types")?;
     let Some(wanted) = wanted else { return Some(None) };
+    if wanted.is_empty() {
+        return fields.wrong("event_types", "name at least one type, or * for all of them");
+    }
     let some: Option<Vec<EventType>> = wanted.into_iter().map(|one| one.0).collect();
     Some(Some(some.map_or(EventTypes::All, |some| some.into_iter().collect())))
 }

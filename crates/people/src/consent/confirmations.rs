@@ -8,7 +8,7 @@ use tidings_access::{Cx, DisplayName, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::everything::{self, Bring};
+use super::everything::{self, Bring, Marks};
 use super::proof::{self, Act, Action, Line, Proof};
 use super::rows::{self, Subscription};
 use super::{By, Status, SubscriptionId, audiences, contact, rules};
@@ -103,12 +103,17 @@ fn try_request(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Request, 
 pub async fn confirm(cx: &Cx, cmd: Confirm) -> Result<Subscription, ConfirmError> {
     let source = "confirmation".parse::<Line>().expect("it is one line");
     let act = Act { by: By::Person, source, reason: None, proof: cmd.proof };
-    let (within, id, done) = (cx.clone(), cmd.subscription, act.clone());
-    let (subscription, left) =
-        cx.database().write(move |tx| try_confirm(tx, &within, id, &done)).await?;
+    let (within, id) = (cx.clone(), cmd.subscription);
+    let known = cx.database().read(move |tx| rows::load(tx, &within, id)).await?;
+    let contact = known.ok_or(ConfirmError::Missing(id))?.contact;
+    let marked = Marks::load(cx, &contact.into()).await?.left();
+    let (within, done) = (cx.clone(), act.clone());
+    let confirm = cx.database().write(move |tx| try_confirm(tx, &within, (id, marked), &done));
+    let (subscription, left) = confirm.await?;
     if left {
         // A request that was open when he left everything was made void, so this one is younger: he comes back.
-        everything::come_back(cx, subscription.contact, Bring::Only(subscription.id), act).await?;
+        let bring = (Bring::Only(subscription.id), marked);
+        everything::come_back(cx, contact, bring, act).await?;
     }
     Ok(subscription)
 }
@@ -116,7 +121,7 @@ pub async fn confirm(cx: &Cx, cmd: Confirm) -> Result<Subscription, ConfirmError
 fn try_confirm(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    id: SubscriptionId,
+    (id, marked): (SubscriptionId, bool),
     act: &Act,
 ) -> Result<(Subscription, bool), ConfirmError> {
     let mut subscription = rows::load(tx, cx, id)?.ok_or(ConfirmError::Missing(id))?;
@@ -134,7 +139,7 @@ fn try_confirm(
             return Err(ConfirmError::Expired { id, at: waiting.expires_at.min(cx.now()) });
         }
         // The one before may have died between the subscription and the rest.
-        let unfinished = contact.left_at.is_some_and(|left_at| left_at <= confirmed_at);
+        let unfinished = contact.left_at.map_or(marked, |left_at| left_at <= confirmed_at);
         return Ok((subscription, unfinished));
     }
     if !waiting.is_open(cx.now()) {
@@ -154,7 +159,7 @@ fn try_confirm(
     let change = (Action::Confirmed, subscription.about());
     proof::write(tx, cx, subscription.contact, change, act)?;
     cx.record(tx, "subscription.confirm", "subscription", &id.to_string())?;
-    Ok((subscription, contact.left_at.is_some()))
+    Ok((subscription, contact.left_at.is_some() || marked))
 }
 
 /// How a request stands.

@@ -1,17 +1,12 @@
 //! The person whose consent it is.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, row_ids};
+use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
-use crate::contacts;
-
-row_ids! {
-    /// A row of `leads`.
-    ContactId
-}
+use crate::contacts::{ContactId, ensure};
 
 /// So many addresses of one person are marked when he leaves.
 const ADDRESSES: i64 = 50;

@@ -6,10 +6,12 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Expect, Update, Value, tables};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::contact::{self, ContactId};
+use super::contact;
 use super::proof::{self, About, Act, Action};
-use super::{Status, SubscriptionId, rows};
+use super::{Status, SubscriptionId, Whom, rows};
+use crate::contacts::ContactId;
 use crate::keys;
+use crate::suppression::{self, Against, Gate};
 
 /// Marks the relation. Tells since when it holds, and whether it is new.
 pub(super) fn leave(
@@ -36,15 +38,15 @@ pub(super) fn leave(
 }
 
 /// Marks the items, each time: the one before may have died in front of them.
-pub(super) async fn mark_left(cx: &Cx, addresses: &[EmailAddress]) -> Result<(), StorageError> {
+pub(super) async fn mark_left(cx: &Cx, marks: &Marks) -> Result<(), StorageError> {
     let items = cx.items().await?;
     let now = keys::time(cx.now());
-    for email in addresses {
+    for (email, against) in &marks.0 {
         let update = Update::new(&tables::MAIN, keys::profile(email))
             .set("unsubscribed", true)
             .set("updatedAt", now.as_str())
             .set_if_absent("email", email.as_str())
-            .set_if_absent("suppressed", false)
+            .set_if_absent("suppressed", against.is_suppressed())
             .set_if_absent("tags", Value::L(Vec::new()))
             .set_if_absent("createdAt", now.as_str());
         items.update(update).await?;
@@ -52,8 +54,12 @@ pub(super) async fn mark_left(cx: &Cx, addresses: &[EmailAddress]) -> Result<(),
     Ok(())
 }
 
-/// Takes the mark off the items. That alone opens nothing: the relation still says it.
-pub(super) async fn unmark_left(cx: &Cx, addresses: &[EmailAddress]) -> Result<(), StorageError> {
+/// Takes the marks off the items. That alone opens nothing: the relation still says it.
+pub(super) async fn unmark_left(
+    cx: &Cx,
+    gate: &Gate,
+    addresses: &[EmailAddress],
+) -> Result<(), StorageError> {
     let items = cx.items().await?;
     let now = keys::time(cx.now());
     for email in addresses {
@@ -66,8 +72,48 @@ pub(super) async fn unmark_left(cx: &Cx, addresses: &[EmailAddress]) -> Result<(
             Err(error) if error.is_condition_failed() => {}
             Err(error) => return Err(error.into()),
         }
+        gate.came_back(cx, email).await?;
     }
     Ok(())
+}
+
+/// What the items say of each address of somebody.
+pub(super) struct Marks(Vec<(EmailAddress, Against)>);
+
+impl Marks {
+    /// Of nobody there is what is remembered of somebody erased who had the address.
+    pub(super) async fn load(cx: &Cx, whom: &Whom) -> Result<Self, StorageError> {
+        let (within, whom) = (cx.clone(), whom.clone());
+        let look = cx.database().read(move |tx| {
+            let gate = suppression::gate(tx, &within)?;
+            let known = contact::find(tx, &within, &whom)?;
+            let mut addresses = match known {
+                Some(contact) => contact::addresses(tx, &within, contact.id)?,
+                None => Vec::new(),
+            };
+            if let Whom::Email(email) = &whom
+                && !addresses.contains(email)
+            {
+                addresses.push(email.clone());
+            }
+            Ok::<_, DatabaseError>((gate, addresses))
+        });
+        let (gate, addresses) = look.await?;
+        let mut marks = Vec::new();
+        for email in addresses {
+            let against = gate.look(cx, &email).await?;
+            marks.push((email, against));
+        }
+        Ok(Self(marks))
+    }
+
+    pub(super) fn left(&self) -> bool {
+        self.0.iter().any(|(_, against)| against.unsubscribed)
+    }
+
+    pub(super) fn suppressed(&self) -> bool {
+        self.0.iter().any(|(_, against)| against.is_suppressed())
+    }
 }
 
 /// What comes back with it.
@@ -79,18 +125,23 @@ pub(super) enum Bring {
     Only(SubscriptionId),
 }
 
-/// He has not left everything any more.
+/// He has not left everything any more. `marked` tells that the items said so before.
 pub(super) async fn come_back(
     cx: &Cx,
     contact: ContactId,
-    bring: Bring,
+    (bring, marked): (Bring, bool),
     act: Act,
 ) -> Result<bool, StorageError> {
     let within = cx.clone();
-    let addresses = cx.database().read(move |tx| contact::addresses(tx, &within, contact)).await?;
-    unmark_left(cx, &addresses).await?;
+    let read = cx.database().read(move |tx| {
+        let addresses = contact::addresses(tx, &within, contact)?;
+        Ok::<_, DatabaseError>((suppression::gate(tx, &within)?, addresses))
+    });
+    let (gate, addresses) = read.await?;
+    unmark_left(cx, &gate, &addresses).await?;
     let within = cx.clone();
-    let come_back = cx.database().write(move |tx| unmark(tx, &within, contact, bring, &act));
+    let come_back =
+        cx.database().write(move |tx| unmark(tx, &within, contact, (bring, marked), &act));
     Ok(come_back.await?)
 }
 
@@ -98,11 +149,14 @@ fn unmark(
     tx: &mut Tx<'_>,
     cx: &Cx,
     contact: ContactId,
-    bring: Bring,
+    (bring, marked): (Bring, bool),
     act: &Act,
 ) -> Result<bool, DatabaseError> {
     let Some(found) = contact::find(tx, cx, &contact.into())? else { return Ok(false) };
-    let Some(left_at) = found.left_at else { return Ok(false) };
+    if found.left_at.is_none() && !marked {
+        return Ok(false);
+    }
+    let left_at = found.left_at.unwrap_or(cx.now());
     if let Bring::Only(kept) = bring {
         leave_the_rest(tx, cx, contact, (kept, left_at), act)?;
     }

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use tidings_access::row_ids;
 use tidings_kernel::EmailAddress;
 
-pub use contact::ContactId;
+pub use crate::contacts::ContactId;
 pub use proof::{Act, Line, LineError, Proof};
 
 row_ids! {

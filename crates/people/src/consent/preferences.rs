@@ -2,14 +2,14 @@
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Slug, StorageError};
-use tidings_kernel::{EmailAddress, Value, tables};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-use super::contact::{self, ContactId};
+use super::contact;
+use super::everything::Marks;
 use super::proof::{self, About, Act, Action, Line, text};
 use super::topics::{self, Topic};
 use super::{By, Whom};
-use crate::keys;
+use crate::contacts::ContactId;
 
 /// So many topics are shown and changed at once.
 pub const MAX_TOPICS: usize = 100;
@@ -58,18 +58,19 @@ pub enum SwitchError {
 /// `None` if there is no such contact.
 pub async fn show(cx: &Cx, whom: Whom) -> Result<Option<Preferences>, StorageError> {
     let within = cx.clone();
+    let wanted = whom.clone();
     let show = cx.database().read(move |tx| {
-        let Some(contact) = contact::find(tx, &within, &whom)? else { return Ok(None) };
-        let addresses = contact::addresses(tx, &within, contact.id)?;
-        Ok::<_, DatabaseError>(Some((contact.clone(), all(tx, &within, contact.id)?, addresses)))
+        let Some(contact) = contact::find(tx, &within, &wanted)? else { return Ok(None) };
+        let topics = all(tx, &within, contact.id)?;
+        Ok::<_, DatabaseError>(Some((contact, topics)))
     });
-    let Some((contact, topics, addresses)) = show.await? else { return Ok(None) };
-    let marks = marks(cx, &addresses).await?;
+    let Some((contact, topics)) = show.await? else { return Ok(None) };
+    let marks = Marks::load(cx, &whom).await?;
     Ok(Some(Preferences {
         contact: contact.id,
         topics,
-        left_everything: contact.left_at.is_some() || marks.left,
-        suppressed: marks.suppressed,
+        left_everything: contact.left_at.is_some() || marks.left(),
+        suppressed: marks.suppressed(),
     }))
 }
 
@@ -160,29 +161,6 @@ fn all(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<Vec<Preference>, 
         Ok(Preference { topic, on: row.optional_text(6)? != Some("off"), changed_at })
     };
     tx.query(sql, &params)?.iter().map(read).collect()
-}
-
-/// What the items say of somebody's addresses.
-struct Marks {
-    left: bool,
-    suppressed: bool,
-}
-
-async fn marks(cx: &Cx, addresses: &[EmailAddress]) -> Result<Marks, StorageError> {
-    if addresses.is_empty() {
-        return Ok(Marks { left: false, suppressed: false });
-    }
-    let both = |email| [keys::profile(email), keys::suppression(email)];
-    let wanted: Vec<_> = addresses.iter().flat_map(both).collect();
-    let found = cx.items().await?.batch_get(&tables::MAIN, &wanted).await?;
-    let yes = Some(&Value::Bool(true));
-    let mut marks = Marks { left: false, suppressed: false };
-    for item in found.iter().flatten() {
-        let is_suppression = item.text("SK") == Some(keys::SUPPRESSION);
-        marks.suppressed |= is_suppression || item.get("suppressed") == yes;
-        marks.left |= item.get("unsubscribed") == yes;
-    }
-    Ok(marks)
 }
 
 impl From<DatabaseError> for SwitchError {

@@ -11,8 +11,9 @@ use serde_json::json;
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, row_ids};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-use super::contact::{self, ContactId};
+use super::contact;
 use super::{AudienceId, By, TopicId, Whom, WordError};
+use crate::contacts::ContactId;
 use crate::news;
 
 row_ids! {

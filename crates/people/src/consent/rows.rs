@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, Slug};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-use super::contact::ContactId;
 use super::proof::{About, Line, number, text};
 use super::{AudienceId, Status, SubscriptionId};
+use crate::contacts::ContactId;
 
 /// Somebody's subscription to an audience, or to one client's mail to it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use tidings_access::{ClientId, Cx, StorageError};
 use tidings_sql::{DatabaseError, Tx};
 
-use super::contact::{self, ContactId};
-use super::everything::{self, Bring};
+use super::contact;
+use super::everything::{self, Bring, Marks};
 use super::proof::{self, Act, Action};
 use super::rules::{self, Asked, Refusal, Standing, Step};
 use super::{AudienceId, Scope, Status, Whom, audiences, client, confirmations, rows};
+use crate::contacts::ContactId;
 
 pub use rows::Subscription;
 
@@ -68,12 +69,14 @@ pub enum ConsentError {
 /// Subscribes, or asks for a confirmation first where the audience wants one. Doing it again changes nothing. What was
 /// taken back comes back only by the person, or by an operator with a reason.
 pub async fn subscribe(cx: &Cx, cmd: Subscribe) -> Result<Outcome, ConsentError> {
+    let marked = Marks::load(cx, &cmd.whom).await?.left();
     let (within, again) = (cx.clone(), cmd.clone());
     let (mut outcome, returns) =
-        cx.database().write(move |tx| try_subscribe(tx, &within, &again)).await?;
+        cx.database().write(move |tx| try_subscribe(tx, &within, &again, marked)).await?;
     if let Some(kept) = outcome.subscription.as_ref().filter(|_| returns) {
         let back =
-            everything::come_back(cx, outcome.contact, Bring::Only(kept.id), cmd.act).await?;
+            everything::come_back(cx, outcome.contact, (Bring::Only(kept.id), marked), cmd.act)
+                .await?;
         outcome.changed |= back;
         outcome.left_everything = false;
     }
@@ -84,6 +87,7 @@ fn try_subscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
     cmd: &Subscribe,
+    marked: bool,
 ) -> Result<(Outcome, bool), ConsentError> {
     let audience = audiences::load_by_id(tx, cx, cmd.audience)?;
     let audience = audience.ok_or(ConsentError::NoAudience(cmd.audience))?;
@@ -99,7 +103,7 @@ fn try_subscribe(
         status: found.as_ref().map(|found| found.status),
         verified: found.as_ref().is_some_and(|found| found.verified_at.is_some()),
         left_audience: left_audience(tx, cx, contact.id, place, found.as_ref())?,
-        left_everything: contact.left_at.is_some(),
+        left_everything: contact.left_at.is_some() || marked,
     };
     let asked = Asked {
         by: cmd.act.by,
@@ -111,7 +115,7 @@ fn try_subscribe(
     let mut outcome = Outcome {
         contact: contact.id,
         subscription: found,
-        left_everything: contact.left_at.is_some(),
+        left_everything: standing.left_everything,
         to_confirm: plan.step == Step::Ask,
         changed: false,
     };
@@ -190,14 +194,10 @@ fn take(
 pub async fn unsubscribe(cx: &Cx, cmd: Unsubscribe) -> Result<Outcome, ConsentError> {
     let scope = cmd.scope;
     let within = cx.clone();
-    let unsubscribe = cx.database().write(move |tx| {
-        let outcome = try_unsubscribe(tx, &within, &cmd)?;
-        let addresses = contact::addresses(tx, &within, outcome.contact)?;
-        Ok::<_, ConsentError>((outcome, addresses))
-    });
-    let (outcome, addresses) = unsubscribe.await?;
+    let outcome = cx.database().write(move |tx| try_unsubscribe(tx, &within, &cmd)).await?;
     if scope == Scope::Global {
-        everything::mark_left(cx, &addresses).await?;
+        let marks = Marks::load(cx, &outcome.contact.into()).await?;
+        everything::mark_left(cx, &marks).await?;
     }
     Ok(outcome)
 }
@@ -237,10 +237,12 @@ fn try_unsubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Unsubscribe) -> Result<Outcom
 /// Takes back that he has left, as far as the scope goes. What he never left stays as it is.
 pub async fn resubscribe(cx: &Cx, cmd: Resubscribe) -> Result<Outcome, ConsentError> {
     rules::resubscribe(cmd.act.by, cmd.act.reason.is_some())?;
+    let marked = Marks::load(cx, &cmd.whom).await?.left();
     let (within, again) = (cx.clone(), cmd.clone());
     let mut outcome = cx.database().write(move |tx| try_resubscribe(tx, &within, &again)).await?;
     if cmd.scope == Scope::Global {
-        outcome.changed = everything::come_back(cx, outcome.contact, Bring::All, cmd.act).await?;
+        outcome.changed =
+            everything::come_back(cx, outcome.contact, (Bring::All, marked), cmd.act).await?;
         outcome.left_everything = false;
     }
     Ok(outcome)

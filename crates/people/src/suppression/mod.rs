@@ -6,6 +6,7 @@
 //! a full mailbox) says nothing about the address, and nobody calls this for it.
 
 mod bounces;
+mod gate;
 pub(crate) mod memory;
 pub(crate) mod record;
 mod store;
@@ -23,6 +24,7 @@ use memory::Memory;
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
+pub use gate::{Against, Gate, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
 #[derive(Debug, Clone)]
@@ -75,7 +77,9 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
     let mut told = false;
     for _ in 0..race::ATTEMPTS {
         let held = Held::load(&items, &cmd.email).await?;
-        if held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
+        // SES repeats a bounce for up to a day. One from before the lift must not bring the suppression back; what
+        // somebody decides here is decided now.
+        if cmd.source.is_some() && held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
             return Ok(Suppressed::Stale);
         }
         if let Some(current) = &held.suppression

@@ -6,6 +6,7 @@
 
 mod counters;
 mod news;
+mod revise;
 mod rules;
 mod store;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 pub use counters::{COUNTERS, Counts};
+pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
 

@@ -64,7 +64,7 @@ pub mod keys {
         Key::new(format!("STATS#DAY#{day}"), format!("COUNTERS#{shard}"))
     }
 
-    pub(super) fn shard(id: &str) -> u8 {
+    pub(crate) fn shard(id: &str) -> u8 {
         Sha256::digest(id)[0] % SHARDS
     }
 
@@ -290,7 +290,7 @@ fn bounded(text: &str, max: usize) -> &str {
 }
 
 /// JSON as an item keeps it. What has no place there is left out.
-fn value(json: &Json) -> Value {
+pub(super) fn value(json: &Json) -> Value {
     match json {
         Json::Null => Value::Null,
         Json::Bool(flag) => (*flag).into(),

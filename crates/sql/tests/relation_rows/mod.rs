@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 20] = [
+pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -286,6 +286,75 @@ pub(crate) const TABLES: [Table; 20] = [
         refused: &[&[("actor", "''")], &[("happened_at", "NULL")], &[("workspace_id", "999")]],
     },
     Table {
+        name: "senders",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("client_id", "<client a>"),
+            ("slug", "'news'"),
+            ("from_email", "'news@example.org'"),
+            ("is_default", "1"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("client_id", "<client b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("workspace_id", "NULL")],
+            &[("slug", "''")],
+            &[("slug", "NULL")],
+            &[("from_email", "'a'")],
+            &[("from_email", "NULL")],
+            &[("is_default", "2")],
+            &[("created_at", "-1")],
+            &[("updated_at", "-1")],
+        ],
+    },
+    Table {
+        name: "captured_mails",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("mail_from", "'news@example.org'"),
+            ("rcpt_to", "'[\"ada@example.net\"]'"),
+            ("mime", "''"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("mail_from", "NULL")],
+            &[("rcpt_to", "NULL")],
+            &[("mime", "NULL")],
+            &[("created_at", "-1")],
+        ],
+    },
+    Table {
+        name: "signing_keys",
+        row: &[("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+            &[("created_at", "NULL")],
+        ],
+    },
+    Table {
+        name: "stray_events",
+        row: &[
+            ("provider_event_id", "'sns-1'"),
+            ("event_type", "'Bounce'"),
+            ("reason", "'nobody'"),
+            ("received_at", "1"),
+            ("body", "'{}'"),
+        ],
+        refused: &[
+            &[("provider_event_id", "''")],
+            &[("provider_event_id", "NULL")],
+            &[("event_type", "''")],
+            &[("reason", "NULL")],
+            &[("received_at", "-1")],
+            &[("body", "NULL")],
+        ],
+    },
+    Table {
         name: "webhook_endpoints",
         row: &[
             ("workspace_id", "<workspace a>"),
@@ -348,31 +417,31 @@ pub(crate) const TABLES: [Table; 20] = [
         ],
     },
     Table {
-        name: "signing_keys",
-        row: &[("secret", "'{hash}'"), ("created_at", "1")],
+        name: "suppression_keys",
+        row: &[("workspace_id", "<workspace a>"), ("secret", "'{hash}'"), ("created_at", "1")],
         refused: &[
+            &[("workspace_id", "999")],
             &[("secret", "'short'")],
             &[("secret", "NULL")],
             &[("created_at", "-1")],
-            &[("created_at", "NULL")],
         ],
     },
     Table {
-        name: "stray_events",
+        name: "erasures",
         row: &[
-            ("provider_event_id", "'sns-1'"),
-            ("event_type", "'Bounce'"),
-            ("reason", "'nobody'"),
-            ("received_at", "1"),
-            ("body", "'{}'"),
+            ("workspace_id", "<workspace a>"),
+            ("lead_id", "<lead a>"),
+            ("address_hash", "'{hash}'"),
+            ("addresses", "'[]'"),
+            ("begun_at", "1"),
         ],
         refused: &[
-            &[("provider_event_id", "''")],
-            &[("provider_event_id", "NULL")],
-            &[("event_type", "''")],
-            &[("reason", "NULL")],
-            &[("received_at", "-1")],
-            &[("body", "NULL")],
+            &[("lead_id", "<lead b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("address_hash", "'ada@example.org'")],
+            &[("addresses", "NULL")],
+            &[("done_at", "5")],
+            &[("begun_at", "-1")],
         ],
     },
 ];

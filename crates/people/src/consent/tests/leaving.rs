@@ -15,6 +15,7 @@ use crate::consent::subscriptions::{
     self, ConsentError, Resubscribe, Subscribe, Subscription, Unsubscribe,
 };
 use crate::consent::{AudienceId, By, ContactId, Scope, Status, Whom};
+use crate::{contacts, suppression};
 
 each_store! {
     each_scope_twice_is_the_same_as_once,
@@ -31,6 +32,7 @@ each_store! {
     one_address_is_one_person_however_it_is_written,
     what_is_not_there_is_named,
     two_at_once_subscribe_once,
+    who_left_and_was_erased_comes_back_only_by_himself,
 }
 
 async fn all(cx: &Cx) -> Vec<Subscription> {
@@ -237,7 +239,10 @@ async fn what_died_half_way_is_finished_by_a_repeat(bed: &Bed) {
 async fn who_comes_back_half_way_stays_blocked(bed: &Bed) {
     let cx = bed.cx().await;
     leave(&cx, Scope::Global).await;
-    crate::consent::everything::unmark_left(&cx, &[email("ada@example.org")]).await.unwrap();
+    let within = cx.clone();
+    let gate = cx.database().read(move |tx| suppression::gate(tx, &within)).await.unwrap();
+    let addresses = [email("ada@example.org")];
+    crate::consent::everything::unmark_left(&cx, &gate, &addresses).await.unwrap();
     let sql = "SELECT unsubscribed_at FROM leads";
     let left = cx.database().read(move |tx| tx.query(sql, &[])?[0].optional_time(0)).await.unwrap();
     assert!(left.is_some());
@@ -296,4 +301,21 @@ async fn two_at_once_subscribe_once(bed: &Bed) {
     assert_eq!(i32::from(one.changed) + i32::from(two.changed), 1);
     assert_eq!(one.contact, two.contact);
     assert_eq!(logged(&cx).await, ["subscribed news"]);
+}
+
+async fn who_left_and_was_erased_comes_back_only_by_himself(bed: &Bed) {
+    let cx = bed.cx().await;
+    let news = audience(&cx, "news", false).await;
+    leave(&cx, Scope::Global).await;
+    contacts::erase(&cx, &email("ada@example.org")).await.unwrap();
+    let cx = later(bed).await;
+    let imported = subscribe(&cx, &news, None, By::Import).await;
+    assert_eq!((imported.subscription, imported.left_everything), (None, true));
+    let status = suppression::status(&cx, &email("ada@example.org")).await.unwrap();
+    assert!(status.unsubscribed_before_erasure);
+    let back = subscribe(&cx, &news, None, By::Person).await;
+    assert!(back.changed && !back.left_everything);
+    let status = suppression::status(&cx, &email("ada@example.org")).await.unwrap();
+    assert!(!status.unsubscribed_before_erasure);
+    assert_eq!(logged(&cx).await, ["resubscribed everything", "subscribed news"]);
 }

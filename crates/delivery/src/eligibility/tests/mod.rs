@@ -1,0 +1,4 @@
+//! Who gets what, and who does not.
+
+mod stories;
+mod tables;

@@ -1,0 +1,213 @@
+//! Pace: how many messages a second a node hands to its provider, and whose turn it is.
+//!
+//! A bucket holds one second's worth. Whoever finds it empty is told when to come again: nobody sleeps here. Mail that
+//! somebody waits for goes before campaigns, always. When the provider says that it was too much, the rate halves and
+//! then grows back in small steps.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use tidings_kernel::{Accepted, Clock, Mail, SendError, Sender};
+
+/// How much of the full rate comes back in a second.
+const REGAIN_PER_SECOND: f64 = 0.05;
+/// Answers to messages that were on their way together count once.
+const ONE_BLOW: SignedDuration = SignedDuration::from_secs(1);
+/// How long nothing is handed over after a blow, if the provider does not say.
+const PAUSE: SignedDuration = SignedDuration::from_secs(1);
+/// The longest that anybody is sent away for, so that a promise to many cannot reach into the next day.
+const MAX_WAIT: SignedDuration = SignedDuration::from_secs(10);
+/// Who has not come again by then is served by another node, or not at all any more.
+const GRACE: SignedDuration = SignedDuration::from_secs(1);
+
+/// Who is in a hurry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it: transactional mail.
+    Transactional,
+    /// Everything else. It waits while the other lane waits.
+    Campaign,
+}
+
+/// Come again then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotBefore(pub Timestamp);
+
+impl NotBefore {
+    pub fn wait_from(self, now: Timestamp) -> Duration {
+        Duration::try_from(self.0.duration_since(now)).unwrap_or_default()
+    }
+}
+
+/// Shared by all who send from this node.
+#[derive(Debug)]
+pub struct Pace(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// As configured.
+    full: f64,
+    rate: f64,
+    tokens: f64,
+    /// Until when the above is worked out.
+    at: Timestamp,
+    held_until: Timestamp,
+    last_blow: Option<Timestamp>,
+    /// Of the transactional lane: how many were sent away and have not come again.
+    waiting: u32,
+    promised: [Option<Timestamp>; 2],
+}
+
+impl Pace {
+    pub fn new(per_second: u32, now: Timestamp) -> Self {
+        let full = f64::from(per_second.max(1));
+        Self(Mutex::new(State {
+            full,
+            rate: full,
+            tokens: full,
+            at: now,
+            held_until: now,
+            last_blow: None,
+            waiting: 0,
+            promised: [None, None],
+        }))
+    }
+
+    /// Takes the right to hand one message over, or says when to ask again.
+    pub fn ready(&self, lane: Lane, now: Timestamp) -> Result<(), NotBefore> {
+        let mut state = self.state();
+        state.advance(now);
+        match lane {
+            Lane::Transactional => {
+                let took = state.take(now);
+                if took {
+                    state.waiting = state.waiting.saturating_sub(1);
+                    return Ok(());
+                }
+                state.waiting += 1;
+            }
+            Lane::Campaign => {
+                if !state.others_wait(now) && state.take(now) {
+                    return Ok(());
+                }
+            }
+        }
+        Err(NotBefore(state.promise(lane, now)))
+    }
+
+    /// The provider said that it was too much.
+    pub fn throttled(&self, retry_after: Option<Duration>, now: Timestamp) {
+        let mut state = self.state();
+        state.advance(now);
+        let pause =
+            retry_after.and_then(|wait| SignedDuration::try_from(wait).ok()).unwrap_or(PAUSE);
+        let until = now.saturating_add(pause.min(SignedDuration::from_mins(15))).unwrap_or(now);
+        state.held_until = state.held_until.max(until);
+        state.tokens = 0.0;
+        let fresh = state.last_blow.is_none_or(|last| now.duration_since(last) >= ONE_BLOW);
+        if fresh {
+            state.rate = (state.rate / 2.0).max(1.0);
+            state.last_blow = Some(now);
+        }
+    }
+
+    /// Messages a second, at this moment.
+    pub fn rate(&self, now: Timestamp) -> f64 {
+        let mut state = self.state();
+        state.advance(now);
+        state.rate
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn advance(&mut self, now: Timestamp) {
+        let seconds = now.duration_since(self.at).as_secs_f64();
+        if seconds <= 0.0 {
+            return;
+        }
+        self.at = now;
+        self.rate = (self.rate + seconds * self.full * REGAIN_PER_SECOND).min(self.full);
+        if now > self.held_until {
+            let open = now.duration_since(self.held_until).as_secs_f64().min(seconds);
+            self.tokens = (self.tokens + open * self.rate).min(self.rate.max(1.0));
+        }
+    }
+
+    fn take(&mut self, now: Timestamp) -> bool {
+        // A little less than one: times are milliseconds, and a promise is kept to the millisecond.
+        if now < self.held_until || self.tokens < 0.999 {
+            return false;
+        }
+        self.tokens = (self.tokens - 1.0).max(0.0);
+        true
+    }
+
+    /// Whether the transactional lane waits.
+    fn others_wait(&mut self, now: Timestamp) -> bool {
+        let Some(promised) = self.promised[0].filter(|_| self.waiting > 0) else { return false };
+        if now.duration_since(promised) > GRACE {
+            self.waiting = 0;
+        }
+        self.waiting > 0
+    }
+
+    /// One after the other: all at the same time would find one token.
+    fn promise(&mut self, lane: Lane, now: Timestamp) -> Timestamp {
+        let step = SignedDuration::from_secs_f64(1.0 / self.rate);
+        let missing = SignedDuration::from_secs_f64((1.0 - self.tokens).max(0.0) / self.rate);
+        let open = self.held_until.max(now);
+        let mut at = open.saturating_add(missing).unwrap_or(open);
+        if lane == Lane::Campaign
+            && self.waiting > 0
+            && let Some(before) = self.promised[0]
+        {
+            at = at.max(before.saturating_add(step).unwrap_or(before));
+        }
+        let index = lane as usize;
+        if let Some(before) = self.promised[index].filter(|before| *before > now) {
+            at = at.max(before.saturating_add(step).unwrap_or(before));
+        }
+        let latest = open.saturating_add(MAX_WAIT).unwrap_or(open);
+        // Up to the next millisecond: who comes a moment early is sent away once more.
+        let at = Timestamp::from_millisecond(at.min(latest).as_millisecond() + 1).unwrap_or(at);
+        self.promised[index] = Some(at);
+        at
+    }
+}
+
+/// A sender whose answers set the pace. Who uses it asks `ready` first.
+pub struct Paced {
+    sender: Arc<dyn Sender>,
+    pace: Arc<Pace>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Paced {
+    pub fn new(sender: Arc<dyn Sender>, pace: Arc<Pace>, clock: Arc<dyn Clock>) -> Self {
+        Self { sender, pace, clock }
+    }
+}
+
+#[async_trait]
+impl Sender for Paced {
+    fn name(&self) -> &'static str {
+        self.sender.name()
+    }
+
+    async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
+        let sent = self.sender.send(mail).await;
+        if let Err(SendError::Throttled { retry_after, .. }) = &sent {
+            self.pace.throttled(*retry_after, self.clock.now());
+        }
+        sent
+    }
+}

@@ -1,0 +1,90 @@
+//! The send log: a line `SENT#<time>` under the person for each message that a provider has taken, whatever kind it
+//! was. This is its only writer.
+//!
+//! Two messages of the same millisecond have a line each: the later one moves on by a millisecond. Recording the same
+//! message again finds its line and changes nothing.
+
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables};
+use tidings_people::keys;
+
+use crate::ledger::Source;
+
+/// So many messages of one person in one millisecond are more than anybody sends.
+const TRIES: i64 = 200;
+
+/// What the log says of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    pub email: EmailAddress,
+    pub at: Timestamp,
+    pub source: Source,
+    pub subject: String,
+    pub template_key: Option<String>,
+    /// The sequence or the campaign that it was part of.
+    pub sequence_id: Option<String>,
+    pub provider_message_id: Option<String>,
+}
+
+/// Writes the line and, if the person has no profile yet, that too. `ttl_days` says how long lines are kept, if not
+/// for ever. Tells under which time the line is.
+pub async fn record(
+    cx: &Cx,
+    line: &Line,
+    ttl_days: Option<u32>,
+) -> Result<Timestamp, StorageError> {
+    let items = cx.items().await?;
+    for later in 0..TRIES {
+        let at = line.at.saturating_add(later.milliseconds()).unwrap_or(line.at);
+        let key = keys::sent(&line.email, at);
+        let txn = Txn::new()
+            .put(&tables::MAIN, item(line, at, ttl_days), Expect::Absent)
+            .update(profile(&line.email, at));
+        match items.transact(txn).await {
+            Ok(()) => return Ok(at),
+            Err(error) if error.is_condition_failed() => {}
+            Err(error) => return Err(error.into()),
+        }
+        let there = items.get(&tables::MAIN, &key).await?;
+        let is_ours =
+            there.is_some_and(|item| item.text("message") == Some(&line.source.reference()));
+        if is_ours {
+            return Ok(at);
+        }
+    }
+    Err(StoreError::Conflict.into())
+}
+
+fn item(line: &Line, at: Timestamp, ttl_days: Option<u32>) -> Item {
+    let mut item = tables::MAIN.bare_item(&keys::sent(&line.email, at));
+    item.set("subject", line.subject.as_str());
+    item.set("sentAt", keys::time(at));
+    item.set("message", line.source.reference());
+    let texts = [
+        ("templateKey", &line.template_key),
+        ("sequenceId", &line.sequence_id),
+        ("sesMessageId", &line.provider_message_id),
+    ];
+    for (name, text) in texts {
+        if let Some(text) = text {
+            item.set(name, text.as_str());
+        }
+    }
+    if let Some(days) = ttl_days {
+        let end = at.saturating_add(SignedDuration::from_hours(24 * i64::from(days)));
+        item.set("ttl", end.unwrap_or(Timestamp::MAX).as_second());
+    }
+    item
+}
+
+/// Whoever was written to is a subscriber. What is known of him stays as it is.
+fn profile(email: &EmailAddress, at: Timestamp) -> Update {
+    Update::new(&tables::MAIN, keys::profile(email))
+        .set_if_absent("email", email.as_str())
+        .set_if_absent("tags", Value::L(Vec::new()))
+        .set_if_absent("unsubscribed", false)
+        .set_if_absent("suppressed", false)
+        .set_if_absent("createdAt", keys::time(at))
+        .set_if_absent("updatedAt", keys::time(at))
+}

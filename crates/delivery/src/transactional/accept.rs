@@ -1,0 +1,460 @@
+//! Writing a message down, once, however often it is asked for.
+//!
+//! One read tells whether the key is known and whom the client writes as, one commit has the contact, the row and
+//! what makes the worker look at it. The same key again finds the same row, on whichever node: at the unique key of
+//! the ledger the second of two waits for the first.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tidings_access::{ClientId, Cx, Slug, StorageError};
+use tidings_kernel::{EmailAddress, Outgoing, Timer, TimerChange, queues};
+use tidings_people::contacts;
+use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_templates::Rendered;
+
+use super::in_flight::{InFlight, Turn};
+use super::letter::{self, NOWHERE, Ready};
+use super::manage::{envelope, in_database, timer_key};
+use super::request::{Content, Send, Wrong};
+use super::store::{self, Envelope, Known, New, Source, own_key};
+use super::{MAX_BATCH, MessageId, Status};
+use crate::eligibility::{self, Explanation, Kind, Question, Verdict};
+use crate::templates::{self, Stored, TemplateKey, Templates};
+
+/// Takes messages in. Clones share what they know.
+#[derive(Clone)]
+pub struct Messages {
+    templates: Templates,
+    in_flight: InFlight,
+}
+
+/// A message that was written down, now or before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    pub id: MessageId,
+    pub status: Status,
+    pub skip_reason: Option<String>,
+    pub scheduled_at: Option<Timestamp>,
+    /// It was there already.
+    pub replayed: bool,
+}
+
+/// What a message would be, of which nothing was written down.
+#[derive(Debug)]
+pub struct Preview {
+    pub from_email: String,
+    pub from_name: Option<String>,
+    pub reply_to: Option<String>,
+    pub template_version: Option<i64>,
+    pub rendered: Rendered,
+    /// Whether it would be sent, and why not.
+    pub decision: Explanation,
+}
+
+impl Preview {
+    pub fn would_deliver(&self) -> bool {
+        matches!(self.decision.verdict, Verdict::Send)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the message was not accepted: {}", .0.iter().map(|one| format!("{}: {}", one.field, one.message)).collect::<Vec<_>>().join("; "))]
+    Invalid(Vec<Wrong>),
+    #[error("there is no active template {0}")]
+    NoTemplate(String),
+    #[error("this idempotency key was used for another message: {0}")]
+    KeyReused(MessageId),
+    #[error("a request with this idempotency key is being worked on")]
+    InFlight,
+    #[error("a batch has 1 to {MAX_BATCH} messages")]
+    BatchSize,
+    #[error("the message could not be written down")]
+    Store(#[from] StorageError),
+}
+
+impl From<DatabaseError> for AcceptError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// What is known before anything is decided.
+struct Desk {
+    known: Option<Known>,
+    senders: Vec<Identity>,
+    topic: Option<i64>,
+}
+
+/// Whom the client writes as.
+struct Identity {
+    slug: String,
+    email: String,
+    name: Option<String>,
+    reply_to: Option<String>,
+    is_default: bool,
+}
+
+/// A request of which all that it names is there.
+struct Checked {
+    identity: Identity,
+    topic: Option<i64>,
+    content: Ready,
+}
+
+enum Prepared {
+    Before(Accepted),
+    New(Box<New>),
+}
+
+impl Messages {
+    pub fn new(templates: Templates) -> Self {
+        Self { templates, in_flight: InFlight::default() }
+    }
+
+    /// Writes a message down. From now on it is sent once, or the row says why not.
+    pub async fn accept(&self, cx: &Cx, send: Send) -> Result<Accepted, AcceptError> {
+        let mut answers = self.accept_all(cx, vec![send]).await;
+        answers.pop().unwrap_or(Err(AcceptError::BatchSize))
+    }
+
+    /// The same for up to 100, each with an answer of its own. What is right is written down in one commit, whatever
+    /// is wrong with the others.
+    pub async fn accept_many(
+        &self,
+        cx: &Cx,
+        sends: Vec<Send>,
+    ) -> Result<Vec<Result<Accepted, AcceptError>>, AcceptError> {
+        if !(1..=MAX_BATCH).contains(&sends.len()) {
+            return Err(AcceptError::BatchSize);
+        }
+        Ok(self.accept_all(cx, sends).await)
+    }
+
+    async fn accept_all(&self, cx: &Cx, sends: Vec<Send>) -> Vec<Result<Accepted, AcceptError>> {
+        let mut turns = Vec::new();
+        let (mut answers, mut fresh) = (Vec::new(), Vec::new());
+        for send in sends {
+            answers.push(match self.prepare(cx, send, &mut turns).await {
+                Ok(Prepared::Before(accepted)) => Some(Ok(accepted)),
+                Ok(Prepared::New(new)) => {
+                    fresh.push(*new);
+                    None
+                }
+                Err(error) => Some(Err(error)),
+            });
+        }
+        let mut written = if fresh.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            write_down(cx, fresh).await.into_iter()
+        };
+        let answer = |answer: Option<_>| match answer {
+            Some(answer) => answer,
+            None => written.next().unwrap_or(Err(DatabaseError::NoRow.into())),
+        };
+        answers.into_iter().map(answer).collect()
+    }
+
+    /// What would be sent to whom, and whether it would. Writes nothing.
+    pub async fn dry_run(&self, cx: &Cx, send: &Send) -> Result<Preview, AcceptError> {
+        let desk = look(cx, send, None).await?;
+        let checked = self.check(cx, send, desk).await?;
+        let decision = decide(cx, send, checked.topic).await?;
+        let known = (&send.to, &send.context);
+        let variables = checked.content.variables(cx, known, NOWHERE).await?;
+        let template_version = match &checked.content {
+            Ready::Stored(stored) => Some(stored.version),
+            Ready::Inline(_) => None,
+        };
+        let rendered = checked
+            .content
+            .render(&variables)
+            .map_err(|error| AcceptError::Invalid(vec![wrong("context", error.to_string())]))?;
+        Ok(Preview {
+            from_email: checked.identity.email,
+            from_name: checked.identity.name,
+            reply_to: reply_to(send, checked.identity.reply_to),
+            template_version,
+            rendered,
+            decision,
+        })
+    }
+
+    /// Everything that is asked before the commit.
+    async fn prepare(
+        &self,
+        cx: &Cx,
+        send: Send,
+        turns: &mut Vec<Turn>,
+    ) -> Result<Prepared, AcceptError> {
+        let hash = send.fingerprint();
+        if let Some(key) = &send.idempotency_key
+            && !turns.iter().any(|turn: &Turn| turn.is_for(send.client, key))
+        {
+            turns.push(self.in_flight.take(send.client, key).ok_or(AcceptError::InFlight)?);
+        }
+        let mut desk = look(cx, &send, send.idempotency_key.clone()).await?;
+        // A repeat is answered even if its template is gone by now.
+        if let Some(known) = desk.known.take() {
+            return before(known, &hash).map(Prepared::Before);
+        }
+        let checked = self.check(cx, &send, desk).await?;
+        let decision = decide(cx, &send, checked.topic).await?;
+        let skip_reason = match &decision.verdict {
+            Verdict::Skip(reason) => Some(reason.as_str()),
+            // What has to wait is decided again when its time has come.
+            Verdict::Send | Verdict::Defer { .. } => None,
+        };
+        Ok(Prepared::New(Box::new(to_write(send, checked, hash, skip_reason))))
+    }
+
+    /// All that is wrong with a request, at once.
+    async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
+        let mut found = send.check(cx.now());
+        let content = match &send.content {
+            Content::Template(key) => {
+                let stored = self.active(cx, key).await?;
+                let ready = Ready::Stored(Arc::clone(&stored));
+                missing(cx, send, (&stored, &ready), &mut found).await?;
+                Some(ready)
+            }
+            Content::Inline { subject, html, text } => {
+                letter::compile(subject, html.as_ref(), text.as_ref(), &mut found)
+                    .map(Ready::Inline)
+            }
+        };
+        let of_template = match &content {
+            Some(Ready::Stored(stored)) => stored.content.default_sender.as_deref(),
+            _ => None,
+        };
+        let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
+        let identity = choose(desk.senders, asked, &mut found);
+        if let (Some(topic), None) = (&send.topic, desk.topic) {
+            found.push(wrong("topic", format!("there is no topic {topic}")));
+        }
+        match (identity, content) {
+            (Some(identity), Some(content)) if found.is_empty() => {
+                Ok(Checked { identity, topic: desk.topic, content })
+            }
+            _ => Err(AcceptError::Invalid(found)),
+        }
+    }
+}
+
+impl Messages {
+    /// What cannot be a key is no template's.
+    async fn active(&self, cx: &Cx, key: &str) -> Result<Arc<Stored>, AcceptError> {
+        let found = match key.parse::<TemplateKey>() {
+            Ok(key) => self.templates.active(cx, &key).await?,
+            Err(_) => None,
+        };
+        found.ok_or_else(|| AcceptError::NoTemplate(key.to_owned()))
+    }
+}
+
+/// Reads what decides, in one go.
+async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Desk, DatabaseError> {
+    let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
+    let look = cx.database().read(move |tx| {
+        let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
+        if let Some(Some(known)) = known {
+            return Ok(Desk { known: Some(known), senders: Vec::new(), topic: None });
+        }
+        let senders = identities(tx, &within, client)?;
+        let topic = match &topic {
+            None => None,
+            Some(slug) => {
+                let sql = "SELECT id FROM topics WHERE workspace_id = $1 AND slug = $2";
+                let params = [Param::Int(within.workspace_id().get()), Param::Text(slug.as_str())];
+                tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()?
+            }
+        };
+        Ok(Desk { known: None, senders, topic })
+    });
+    look.await
+}
+
+fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity>, DatabaseError> {
+    let sql = "SELECT slug, from_email, from_name, reply_to, is_default FROM senders
+               WHERE workspace_id = $1 AND client_id = $2 LIMIT 100";
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get())];
+    let read = |row: &tidings_sql::Row| {
+        Ok(Identity {
+            slug: row.text(0)?.to_owned(),
+            email: row.text(1)?.to_owned(),
+            name: row.optional_text(2)?.map(str::to_owned),
+            reply_to: row.optional_text(3)?.map(str::to_owned),
+            is_default: row.int(4)? == 1,
+        })
+    };
+    tx.query(sql, &params)?.iter().map(read).collect()
+}
+
+/// The one that was asked for, else the client's default.
+fn choose(senders: Vec<Identity>, asked: Option<&str>, found: &mut Vec<Wrong>) -> Option<Identity> {
+    let mut senders = senders.into_iter();
+    let (chosen, else_) = match asked {
+        Some(slug) => {
+            (senders.find(|one| one.slug == slug), format!("this client has no sender {slug}"))
+        }
+        None => (
+            senders.find(|one| one.is_default),
+            "this client has no default sender: name one of its senders, or make one the default"
+                .to_owned(),
+        ),
+    };
+    if chosen.is_none() {
+        found.push(wrong("sender", else_));
+    }
+    chosen
+}
+
+/// All variables that a template needs and nobody gives. Most often the caller gives them all; what he does not, the
+/// person's profile may have.
+async fn missing(
+    cx: &Cx,
+    send: &Send,
+    (stored, ready): (&Stored, &Ready),
+    found: &mut Vec<Wrong>,
+) -> Result<(), StorageError> {
+    if templates::missing(stored, &send.context).is_empty() {
+        return Ok(());
+    }
+    let variables = ready.variables(cx, (&send.to, &send.context), NOWHERE).await?;
+    for name in templates::missing(stored, &variables) {
+        found.push(wrong(&format!("context.{name}"), "the template needs this"));
+    }
+    Ok(())
+}
+
+async fn decide(cx: &Cx, send: &Send, topic: Option<i64>) -> Result<Explanation, StorageError> {
+    let question = question(send.client, send.to.clone(), topic);
+    eligibility::check(cx, &question).await
+}
+
+pub(super) fn question(client: ClientId, email: EmailAddress, topic: Option<i64>) -> Question {
+    Question {
+        kind: Kind::Transactional,
+        email,
+        client,
+        audience: None,
+        topic: topic.map(Into::into),
+    }
+}
+
+fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'static str>) -> New {
+    let reply_to = reply_to(&send, checked.identity.reply_to);
+    let addresses = |list: &[EmailAddress]| list.iter().map(ToString::to_string).collect();
+    let envelope = Envelope {
+        cc: addresses(&send.cc),
+        bcc: addresses(&send.bcc),
+        headers: send.headers,
+        parts: send.parts,
+        tracking: send.tracking,
+        sender: Some(checked.identity.slug),
+    };
+    let template = match &checked.content {
+        Ready::Stored(stored) => Some((stored.key.to_string(), stored.version)),
+        Ready::Inline(_) => None,
+    };
+    let inline = match send.content {
+        Content::Template(_) => None,
+        Content::Inline { subject, html, text } => Some(Source { subject, html, text }),
+    };
+    New {
+        client: send.client,
+        topic: checked.topic,
+        key: send.idempotency_key.unwrap_or_else(own_key),
+        hash,
+        to: send.to,
+        template,
+        from_email: checked.identity.email,
+        from_name: checked.identity.name,
+        reply_to,
+        inline,
+        context: Value::Object(send.context).to_string(),
+        envelope: serde_json::to_string(&envelope).expect("texts and lists of texts are JSON"),
+        metadata: Value::Object(send.metadata).to_string(),
+        skip_reason,
+        scheduled_at: send.scheduled_at,
+    }
+}
+
+fn reply_to(send: &Send, of_sender: Option<String>) -> Option<String> {
+    send.reply_to.as_ref().map(ToString::to_string).or(of_sender)
+}
+
+/// All of them in one commit, each with its answer.
+async fn write_down(cx: &Cx, fresh: Vec<New>) -> Vec<Result<Accepted, AcceptError>> {
+    let (within, count) = (cx.clone(), fresh.len());
+    // The unique key decides, not a look beforehand: so each statement is right by itself.
+    let write = cx.database().write_committed(move |tx| {
+        let one = |new: &New| write_one(tx, &within, new);
+        fresh.iter().map(one).collect::<Result<Vec<_>, DatabaseError>>()
+    });
+    match write.await {
+        Ok(answers) => answers,
+        Err(error) => (0..count).map(|_| Err(error.clone().into())).collect(),
+    }
+}
+
+fn write_one(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    new: &New,
+) -> Result<Result<Accepted, AcceptError>, DatabaseError> {
+    let contact = contacts::ensure(tx, cx, &new.to)?;
+    let Some(id) = store::insert(tx, cx, contact.get(), new)? else {
+        let known = store::known(tx, cx, new.client, &new.key)?.ok_or(DatabaseError::Conflict)?;
+        return Ok(before(known, &new.hash));
+    };
+    let status = match new.skip_reason {
+        Some(_) => Status::Skipped,
+        None => {
+            promise(tx, cx, id, new)?;
+            Status::Queued
+        }
+    };
+    Ok(Ok(Accepted {
+        id,
+        status,
+        skip_reason: new.skip_reason.map(str::to_owned),
+        scheduled_at: new.scheduled_at,
+        replayed: false,
+    }))
+}
+
+/// A worker will look at it, now or when its time has come.
+fn promise(tx: &mut Tx<'_>, cx: &Cx, id: MessageId, new: &New) -> Result<(), DatabaseError> {
+    let body = envelope(id, new.client, &new.key)?;
+    match new.scheduled_at.filter(|at| *at > cx.now()) {
+        None => tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), cx.now()),
+        Some(due) => {
+            let queue = &queues::TRANSACTIONAL_EMAIL;
+            let timer = Timer { key: timer_key(id), due, queue, body };
+            tx.change_timer(cx.workspace(), &TimerChange::Arm(timer))
+        }
+    }
+    .map_err(in_database)
+}
+
+/// The same request again, or another one with its key.
+fn before(known: Known, hash: &str) -> Result<Accepted, AcceptError> {
+    if known.hash.as_deref() != Some(hash) {
+        return Err(AcceptError::KeyReused(known.id));
+    }
+    Ok(Accepted {
+        id: known.id,
+        status: known.status,
+        skip_reason: known.skip_reason,
+        scheduled_at: known.scheduled_at,
+        replayed: true,
+    })
+}
+
+pub(super) fn wrong(field: &str, message: impl Into<String>) -> Wrong {
+    Wrong { field: field.to_owned(), message: message.into() }
+}

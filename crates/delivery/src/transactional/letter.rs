@@ -1,0 +1,201 @@
+//! From a row to a mail: its variables, its text, its links, and how it is put on paper.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{EmailAddress, Mail};
+use tidings_mail::{
+    Attachment, ComposeError, Content, Disposition as Place, Kind, Letter, Mailbox, compose,
+};
+use tidings_templates::{Compiled, RenderError, Rendered, Source as Written};
+
+use super::accept::wrong;
+use super::request::{Disposition, PartBody, Tracking, Wrong};
+use super::store::Sendable;
+use crate::links::{Addressee, Links, Source};
+use crate::templates::{Recipient, Stored, Wanted, variables_wanted};
+
+/// What is handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Text {
+    pub(super) subject: String,
+    pub(super) html: Option<String>,
+    pub(super) text: String,
+}
+
+/// Makes what was sent along ready to be rendered, or says all that is wrong with it.
+pub(super) fn compile(
+    subject: &str,
+    html: Option<&String>,
+    text: Option<&String>,
+    found: &mut Vec<Wrong>,
+) -> Option<Compiled> {
+    let source = Written {
+        subject: subject.to_owned(),
+        html: html.cloned(),
+        text: text.cloned(),
+        ..Written::default()
+    };
+    match tidings_templates::compile(&source, &BTreeMap::new()) {
+        Ok(compiled) => Some(compiled),
+        Err(faults) => {
+            for fault in faults {
+                let field = fault.part.to_string();
+                // What `Send::check` has found already is not said twice.
+                if !found.iter().any(|one| one.field == field) {
+                    found.push(wrong(&field, fault.message));
+                }
+            }
+            None
+        }
+    }
+}
+
+/// Content that can be rendered.
+pub(super) enum Ready {
+    Stored(Arc<Stored>),
+    Inline(Compiled),
+}
+
+impl Ready {
+    pub(super) fn render(&self, variables: &Map<String, Value>) -> Result<Rendered, RenderError> {
+        match self {
+            Self::Stored(stored) => stored.render(variables),
+            Self::Inline(compiled) => compiled.render(variables),
+        }
+    }
+
+    fn names(&self, root: &str) -> bool {
+        match self {
+            Self::Stored(stored) => stored.names(root),
+            Self::Inline(compiled) => compiled.names(root),
+        }
+    }
+
+    /// What it can name: what is known of the person, what the caller says, and what we say, the later winning.
+    pub(super) async fn variables(
+        &self,
+        cx: &Cx,
+        (to, context): (&EmailAddress, &Map<String, Value>),
+        (unsubscribe, preferences): (&str, &str),
+    ) -> Result<Map<String, Value>, StorageError> {
+        let recipient = Recipient {
+            email: to,
+            context,
+            unsubscribe_url: Some(unsubscribe),
+            preferences_url: Some(preferences),
+        };
+        let wanted = Wanted { memory: self.names("memory"), features: self.names("features") };
+        variables_wanted(cx, wanted, &recipient).await
+    }
+}
+
+/// For the ways out of a mail that is only looked at.
+pub(super) const NOWHERE: (&str, &str) =
+    ("https://example.org/unsubscribe", "https://example.org/preferences");
+
+/// Leads every link past us and adds a pixel, if that is wanted. The ways to unsubscribe stay as they are.
+pub(super) fn tracked(html: &str, row: &Sendable, links: &Links) -> String {
+    if row.envelope.tracking == Tracking::Off {
+        return html.to_owned();
+    }
+    let to = addressee(row);
+    let own = [links.unsubscribe(&to), links.preferences(&to)];
+    let mut click = |target: &str| {
+        if own.iter().any(|one| one == target) { None } else { links.click(&to, target) }
+    };
+    tidings_templates::track(html, &mut click, Some(&links.pixel(&to)))
+}
+
+pub(super) fn addressee(row: &Sendable) -> Addressee {
+    Addressee {
+        workspace: row.workspace,
+        source: source(row),
+        contact: row.contact,
+        client: row.client.get(),
+        audience: None,
+        topic: row.topic,
+    }
+}
+
+pub(super) fn source(row: &Sendable) -> Source {
+    Source::Transactional(row.id.get())
+}
+
+/// Why a row cannot become a mail. Trying again would not help.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LetterError {
+    #[error("the sender's address cannot be read")]
+    From,
+    #[error(transparent)]
+    Compose(#[from] ComposeError),
+}
+
+/// Puts a message on paper. `copies` are those who may get one.
+pub(super) fn write(
+    row: &Sendable,
+    (to, copies): (&EmailAddress, Copies),
+    content: &Text,
+    message_id: &str,
+    now: Timestamp,
+) -> Result<Mail, LetterError> {
+    let from = row.from_email.as_deref().and_then(|text| text.parse().ok());
+    let from: EmailAddress = from.ok_or(LetterError::From)?;
+    let letter = Letter {
+        from: Mailbox { name: row.from_name.clone(), email: from },
+        reply_to: row.reply_to.as_deref().and_then(|text| text.parse().ok()),
+        to: Mailbox::plain(to.clone()),
+        cc: copies.cc.into_iter().map(Mailbox::plain).collect(),
+        bcc: copies.bcc,
+        subject: content.subject.clone(),
+        html: content.html.clone(),
+        text: content.text.clone(),
+        message_id: message_id.to_owned(),
+        date: now,
+        kind: Kind::Transactional,
+        feedback_id: Some(feedback_id(row)),
+        headers: row.envelope.headers.clone().into_iter().collect(),
+        attachments: row.envelope.parts.iter().map(attachment).collect(),
+        calendar: None,
+    };
+    let mut mail = compose(&letter)?;
+    mail.tags =
+        vec![("workspace", row.workspace.to_string()), ("message", source(row).reference())];
+    Ok(mail)
+}
+
+/// Who gets a copy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Copies {
+    pub(super) cc: Vec<EmailAddress>,
+    pub(super) bcc: Vec<EmailAddress>,
+}
+
+fn attachment(part: &super::Part) -> Attachment {
+    Attachment {
+        filename: part.filename.clone(),
+        content_type: part.content_type.clone(),
+        content: match &part.body {
+            PartBody::Text(text) => Content::Text(text.clone()),
+            PartBody::Base64(_) => Content::Bytes(part.body.bytes()),
+        },
+        disposition: match part.disposition {
+            Disposition::Attachment => Place::Attachment,
+            Disposition::Inline => Place::Inline { cid: None },
+        },
+    }
+}
+
+/// What Gmail counts complaints by: the template, the workspace, the kind and the sender.
+fn feedback_id(row: &Sendable) -> String {
+    let word = |text: &str| -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        text.chars().take(60).map(plain).collect()
+    };
+    let template = row.template.as_ref().map_or("inline".to_owned(), |(key, _)| word(key));
+    let sender = row.envelope.sender.as_deref().map_or("default".to_owned(), word);
+    format!("{template}:{}:transactional:{sender}", row.workspace)
+}

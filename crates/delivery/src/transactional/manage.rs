@@ -1,0 +1,311 @@
+//! Looking at messages, cancelling them, and settling what nobody knows.
+
+use jiff::Timestamp;
+use tidings_access::{ClientId, Cx, Limit, Page};
+use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
+use tidings_kernel::{Outgoing, TimerChange, queues};
+use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
+
+use super::store::{self, BODIES, SELECT};
+use super::{Message, MessageId, Status};
+
+/// The most characters of a reason.
+pub const MAX_REASON: usize = 500;
+
+/// Which message, and whose: a client sees no other client's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Find {
+    pub id: MessageId,
+    /// `None` for whoever may see those of all clients.
+    pub client: Option<ClientId>,
+}
+
+/// A message with its bodies: as they were sent, or, before that, what they will be made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Found {
+    pub message: Message,
+    pub html: Option<String>,
+    pub text: Option<String>,
+}
+
+/// Something that happened to a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Happened {
+    pub kind: &'static str,
+    pub at: Timestamp,
+    /// Why, where somebody said so.
+    pub reason: Option<String>,
+}
+
+/// Which messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct List {
+    pub client: ClientId,
+    pub status: Option<Status>,
+    /// The last one of the page before.
+    pub after: Option<MessageId>,
+    pub limit: Limit,
+}
+
+/// What a person found out about a message that nobody knew about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settle {
+    pub message: Find,
+    pub outcome: Settled,
+    /// How it is known. Up to 500 characters.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    Sent,
+    Failed,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    #[error("there is no message {0}")]
+    Missing(MessageId),
+    #[error("the message could not be reached")]
+    Store(#[from] DatabaseError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    #[error("there is no message {0}")]
+    Missing(MessageId),
+    #[error("message {id} is {status}, and only a queued one can be cancelled")]
+    TooLate { id: MessageId, status: Status },
+    #[error("the message could not be cancelled")]
+    Store(#[from] DatabaseError),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    #[error("there is no message {0}")]
+    Missing(MessageId),
+    #[error("message {id} is {status}, and only an uncertain one can be settled")]
+    NotUncertain { id: MessageId, status: Status },
+    #[error("a reason has at most {MAX_REASON} characters, and no control characters")]
+    Reason,
+    #[error("the message could not be settled")]
+    Store(#[from] DatabaseError),
+}
+
+pub async fn show(cx: &Cx, find: Find) -> Result<Found, FindError> {
+    let within = cx.clone();
+    cx.database().read(move |tx| load(tx, &within, find)).await
+}
+
+/// The newest first.
+pub async fn list(cx: &Cx, list: List) -> Result<Page<Message, MessageId>, DatabaseError> {
+    let workspace = cx.workspace_id().get();
+    let find = cx.database().read(move |tx| {
+        let after = list.after.map_or(i64::MAX, MessageId::get);
+        // Written out, so that the index of the statuses serves.
+        let status = list.status.map(|status| format!(" AND status = '{status}'"));
+        let sql = format!(
+            "{SELECT} WHERE workspace_id = $1 AND client_id = $2 AND id < $3{} ORDER BY id DESC LIMIT $4",
+            status.unwrap_or_default()
+        );
+        let params = [
+            Param::Int(workspace),
+            Param::Int(list.client.get()),
+            Param::Int(after),
+            Param::Int(list.limit.and_one()),
+        ];
+        let found = tx.query(&sql, &params)?.iter().map(store::read).collect::<Result<_, _>>()?;
+        Ok(Page::cut(found, list.limit, |message: &Message| message.id))
+    });
+    find.await
+}
+
+/// What was handed over without an answer, of all clients, the oldest first. What a crash has left behind counts
+/// from the moment its claim is over, whether or not a worker has come by since.
+pub async fn uncertain(
+    cx: &Cx,
+    after: Option<MessageId>,
+    limit: Limit,
+) -> Result<Page<Message, MessageId>, DatabaseError> {
+    let (workspace, now) = (cx.workspace_id().get(), cx.now().as_millisecond());
+    let find = cx.database().read(move |tx| {
+        let after = Param::Int(after.map_or(0, MessageId::get));
+        let most = Param::Int(limit.and_one());
+        let known = format!(
+            "{SELECT} WHERE workspace_id = $1 AND id > $2 AND status = 'uncertain' ORDER BY id LIMIT $3"
+        );
+        let mut rows = tx.query(&known, &[Param::Int(workspace), after, most])?;
+        let left = format!(
+            "{SELECT} WHERE workspace_id = $1 AND id > $2 AND status = 'claimed' AND claimed_until <= $4
+                        AND handed_at IS NOT NULL ORDER BY id LIMIT $3"
+        );
+        rows.extend(tx.query(&left, &[Param::Int(workspace), after, most, Param::Int(now)])?);
+        let mut found =
+            rows.iter().map(store::read).collect::<Result<Vec<_>, DatabaseError>>()?;
+        found.sort_by_key(|message| message.id);
+        Ok(Page::cut(found, limit, |message: &Message| message.id))
+    });
+    find.await
+}
+
+/// From now on it is not sent, if nobody is sending it. Doing it again changes nothing.
+pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
+    let within = cx.clone();
+    let cancel = cx.database().write_committed(move |tx| {
+        let missing = |error| match error {
+            FindError::Missing(id) => CancelError::Missing(id),
+            FindError::Store(error) => CancelError::Store(error),
+        };
+        load(tx, &within, find).map_err(missing)?;
+        let sql = "UPDATE transactional_messages SET status = 'cancelled', updated_at = $3
+                   WHERE workspace_id = $1 AND id = $2 AND status = 'queued'";
+        let params = [
+            Param::Int(within.workspace_id().get()),
+            Param::Int(find.id.get()),
+            Param::Int(within.now().as_millisecond()),
+        ];
+        if tx.execute(sql, &params)? == 1 {
+            within.record(tx, "message.cancel", "message", &find.id.to_string())?;
+            let timer = TimerChange::Cancel(timer_key(find.id));
+            tx.change_timer(within.workspace(), &timer).map_err(in_database)?;
+        }
+        let message = load(tx, &within, find).map_err(missing)?.message;
+        match message.status {
+            Status::Cancelled => Ok(message),
+            status => Err(CancelError::TooLate { id: message.id, status }),
+        }
+    });
+    cancel.await
+}
+
+/// Says what became of a message that nobody knew about. If it was sent, the send log will say so.
+pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
+    if cmd.reason.as_ref().is_some_and(|reason| {
+        reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)
+    }) {
+        return Err(SettleError::Reason);
+    }
+    let within = cx.clone();
+    let settle = cx.database().write_committed(move |tx| {
+        let missing = |error| match error {
+            FindError::Missing(id) => SettleError::Missing(id),
+            FindError::Store(error) => SettleError::Store(error),
+        };
+        let before = load(tx, &within, cmd.message).map_err(missing)?.message;
+        if !mark_settled(tx, &within, &cmd)? {
+            let now = load(tx, &within, cmd.message).map_err(missing)?.message;
+            return Err(SettleError::NotUncertain { id: now.id, status: now.status });
+        }
+        let action = match cmd.outcome {
+            Settled::Sent => "message.settle_sent",
+            Settled::Failed => "message.settle_failed",
+        };
+        within.record(tx, action, "message", &before.id.to_string())?;
+        if cmd.outcome == Settled::Sent {
+            // The worker finds that it was sent, and sees that the send log says so.
+            let sql = "SELECT idempotency_key FROM transactional_messages WHERE id = $1";
+            let rows = tx.query(sql, &[Param::Int(before.id.get())])?;
+            let key = rows.first().ok_or(DatabaseError::NoRow)?.text(0)?.to_owned();
+            let body = envelope(before.id, before.client, &key)?;
+            tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), within.now())
+                .map_err(in_database)?;
+        }
+        Ok(load(tx, &within, cmd.message).map_err(missing)?.message)
+    });
+    settle.await
+}
+
+fn mark_settled(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<bool, DatabaseError> {
+    let (status, sent_at) = match cmd.outcome {
+        Settled::Sent => ("sent", "COALESCE(sent_at, handed_at, $3)"),
+        Settled::Failed => ("failed", "sent_at"),
+    };
+    let sql = format!(
+        "UPDATE transactional_messages
+         SET status = '{status}', sent_at = {sent_at}, last_error = COALESCE($4, last_error), updated_at = $3,
+             claimed_by = NULL, claimed_until = NULL
+         WHERE workspace_id = $1 AND id = $2 AND (status = 'uncertain'
+               OR (status = 'claimed' AND claimed_until <= $3 AND handed_at IS NOT NULL))"
+    );
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(cmd.message.id.get()),
+        Param::Int(cx.now().as_millisecond()),
+        cmd.reason.as_deref().map_or(Param::Null, Param::Text),
+    ];
+    Ok(tx.execute(&sql, &params)? == 1)
+}
+
+/// What happened to it, in order, as far as the ledger knows.
+pub async fn events(cx: &Cx, find: Find) -> Result<Vec<Happened>, FindError> {
+    Ok(history(&show(cx, find).await?.message))
+}
+
+fn history(message: &Message) -> Vec<Happened> {
+    let times = &message.times;
+    let ended = |status| (message.status == status).then_some(times.updated_at);
+    let all = [
+        ("queued", Some(times.created_at), None),
+        ("skipped", ended(Status::Skipped), message.skip_reason.as_ref()),
+        ("cancelled", ended(Status::Cancelled), None),
+        ("handed_over", times.handed_at, None),
+        ("uncertain", ended(Status::Uncertain), message.last_error.as_ref()),
+        ("failed", ended(Status::Failed), message.last_error.as_ref()),
+        ("sent", times.sent_at, None),
+        ("delivered", times.delivered_at, None),
+        ("bounced", times.bounced_at, None),
+        ("complained", times.complained_at, None),
+        ("opened", times.first_opened_at, None),
+        ("clicked", times.first_clicked_at, None),
+        ("unsubscribed", times.unsubscribed_at, None),
+    ];
+    let mut happened: Vec<_> = all
+        .into_iter()
+        .filter_map(|(kind, at, reason)| Some(Happened { kind, at: at?, reason: reason.cloned() }))
+        .collect();
+    happened.sort_by_key(|one| one.at);
+    happened
+}
+
+fn load(tx: &mut Tx<'_>, cx: &Cx, find: Find) -> Result<Found, FindError> {
+    let sql = format!("{SELECT} WHERE workspace_id = $1 AND id = $2");
+    let rows = tx.query(&sql, &[Param::Int(cx.workspace_id().get()), Param::Int(find.id.get())])?;
+    let row = rows.first().ok_or(FindError::Missing(find.id))?;
+    let message = store::read(row)?;
+    if find.client.is_some_and(|client| client != message.client) {
+        return Err(FindError::Missing(find.id));
+    }
+    let body = |column| Ok::<_, DatabaseError>(row.optional_text(column)?.map(str::to_owned));
+    Ok(Found { message, html: body(BODIES.0)?, text: body(BODIES.1)? })
+}
+
+/// The timer of a message that is scheduled.
+pub(super) fn timer_key(id: MessageId) -> String {
+    format!("transactional/{id}")
+}
+
+/// The body that a worker is asked with to send a message.
+pub(crate) fn envelope(
+    id: MessageId,
+    client: ClientId,
+    key: &str,
+) -> Result<String, DatabaseError> {
+    let contract = TransactionalEmail {
+        transactional_message_id: id.get(),
+        client_id: client.get(),
+        idempotency_key: key.to_owned(),
+        contact_id: None,
+        template_id: None,
+        template_key: None,
+        metadata: None,
+    };
+    contract.to_body().map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))
+}
+
+/// What we put into a message is always something that a queue can carry.
+pub(crate) fn in_database(error: EnqueueError) -> DatabaseError {
+    match error {
+        EnqueueError::Database(error) => error,
+        EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
+    }
+}

@@ -1,0 +1,182 @@
+//! The way of a row through its states, one statement each. Every one says what it assumes, so that of two workers
+//! one does it, and that what comes late changes nothing.
+//!
+//! `attempts` counts the claims, and so it tells a claim from the one before: an answer belongs to the claim that
+//! asked for it.
+
+use jiff::Timestamp;
+use tidings_sql::{DatabaseError, Param, Row, Tx};
+
+use super::rules::{LEASE, Refusal};
+use super::store::Sendable;
+
+/// The most characters that are kept of what a provider said.
+const MAX_ERROR: usize = 1_000;
+
+/// What is handed over, frozen with the claim.
+pub(super) struct Frozen<'a> {
+    pub(super) subject: &'a str,
+    pub(super) html: Option<&'a str>,
+    pub(super) text: &'a str,
+    pub(super) message_id: &'a str,
+}
+
+/// Claims the message and says that it is being handed over, in one commit: from here on a crash leaves it uncertain.
+/// `false` if somebody else was faster, or it is not to be sent any more.
+pub(super) fn claim(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    node: &str,
+    frozen: &Frozen<'_>,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    // What was rendered once stays: a second try says the same.
+    let sql = "UPDATE transactional_messages
+               SET status = 'claimed', claimed_by = $3, claimed_until = $4, handed_at = $5, attempts = attempts + 1,
+                   subject = $6, html_body = $7, text_body = $8, message_id = $9,
+                   rendered_at = COALESCE(rendered_at, $5), last_error = NULL, updated_at = $5
+               WHERE id = $1 AND attempts = $2
+                 AND (status = 'queued' OR (status = 'claimed' AND claimed_until <= $5 AND handed_at IS NULL))";
+    let until = now.checked_add(LEASE).unwrap_or(Timestamp::MAX);
+    let params = [
+        Param::Int(row.id.get()),
+        Param::Int(row.attempts),
+        Param::Text(node),
+        Param::Int(until.as_millisecond()),
+        Param::Int(now.as_millisecond()),
+        Param::Text(frozen.subject),
+        frozen.html.map_or(Param::Null, Param::Text),
+        Param::Text(frozen.text),
+        Param::Text(frozen.message_id),
+    ];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// The provider has it. Its event may have come before this answer, and then knows more than it. Tells the address as
+/// it is now (who was erased has none), or `None` if this is not the answer that the row waits for.
+pub(super) fn accepted(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    (provider, provider_id): (&str, Option<&str>),
+    now: Timestamp,
+) -> Result<Option<Option<String>>, DatabaseError> {
+    let sql = "UPDATE transactional_messages
+               SET status = CASE WHEN status IN ('claimed', 'uncertain') THEN 'sent' ELSE status END,
+                   sent_at = COALESCE(sent_at, $3), logged_at = COALESCE(logged_at, $3),
+                   ses_message_id = COALESCE(ses_message_id, $4), provider = $5,
+                   claimed_by = NULL, claimed_until = NULL, updated_at = $3
+               WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')
+               RETURNING email";
+    let params = [
+        Param::Int(row.id.get()),
+        Param::Int(row.attempts + 1),
+        Param::Int(now.as_millisecond()),
+        provider_id.map_or(Param::Null, Param::Text),
+        Param::Text(provider),
+    ];
+    let rows = tx.query(sql, &params)?;
+    let email = |row: &Row| Ok(row.optional_text(0)?.map(str::to_owned));
+    rows.first().map(email).transpose()
+}
+
+/// The provider does not have it, or did not say.
+pub(super) fn refused(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    refusal: &Refusal,
+    (provider, error): (&str, &str),
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let (status, handed) = match refusal {
+        Refusal::Failed => ("failed", "handed_at"),
+        Refusal::Again | Refusal::Later(_) => ("queued", "NULL"),
+        Refusal::Uncertain => ("uncertain", "handed_at"),
+    };
+    let sql = format!(
+        "UPDATE transactional_messages
+         SET status = '{status}', handed_at = {handed}, last_error = $3, provider = $4,
+             claimed_by = NULL, claimed_until = NULL, updated_at = $5
+         WHERE id = $1 AND attempts = $2 AND status IN ('claimed', 'uncertain')"
+    );
+    let error = shortened(error);
+    let params = [
+        Param::Int(row.id.get()),
+        Param::Int(row.attempts + 1),
+        Param::Text(&error),
+        Param::Text(provider),
+        Param::Int(now.as_millisecond()),
+    ];
+    Ok(tx.execute(&sql, &params)? == 1)
+}
+
+/// It cannot be sent as it is, and was not handed to anybody.
+pub(super) fn failed(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    error: &str,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql =
+        "UPDATE transactional_messages SET status = 'failed', last_error = $3, updated_at = $4
+               WHERE id = $1 AND attempts = $2 AND status = 'queued'";
+    let error = shortened(error);
+    let params = [
+        Param::Int(row.id.get()),
+        Param::Int(row.attempts),
+        Param::Text(&error),
+        Param::Int(now.as_millisecond()),
+    ];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// The person must not be written to.
+pub(super) fn skipped(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    reason: &str,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql =
+        "UPDATE transactional_messages SET status = 'skipped', skip_reason = $3, updated_at = $4
+               WHERE id = $1 AND attempts = $2 AND status = 'queued'";
+    let params = [
+        Param::Int(row.id.get()),
+        Param::Int(row.attempts),
+        Param::Text(reason),
+        Param::Int(now.as_millisecond()),
+    ];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// Whoever claimed it is gone, and nobody knows whether the provider has it.
+pub(super) fn uncertain(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql = "UPDATE transactional_messages
+               SET status = 'uncertain', claimed_by = NULL, claimed_until = NULL, updated_at = $3,
+                   last_error = 'it was handed over, and the process ended before an answer came'
+               WHERE id = $1 AND attempts = $2 AND status = 'claimed' AND claimed_until <= $3
+                 AND handed_at IS NOT NULL";
+    let params =
+        [Param::Int(row.id.get()), Param::Int(row.attempts), Param::Int(now.as_millisecond())];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// When the send log has it, decided once: what an event says later of `sent_at` must not make a second line.
+pub(super) fn logged(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    now: Timestamp,
+) -> Result<Timestamp, DatabaseError> {
+    let sql =
+        "UPDATE transactional_messages SET logged_at = COALESCE(logged_at, sent_at, handed_at, $2)
+               WHERE id = $1 RETURNING logged_at";
+    let rows = tx.query(sql, &[Param::Int(row.id.get()), Param::Int(now.as_millisecond())])?;
+    rows.first().ok_or(DatabaseError::NoRow)?.time(0)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(MAX_ERROR).collect()
+}

@@ -1,0 +1,95 @@
+//! The worker ends at every place where it can, and the message comes again.
+
+use std::pin::pin;
+use std::task::Poll;
+
+use tidings_access::Limit;
+use tidings_jobs::Outcome;
+use tidings_testbed::{Bed, each_store};
+
+use super::{World, delivery};
+use crate::transactional::{Status, uncertain};
+
+each_store!(
+    wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost,
+    a_claim_that_its_worker_left_is_uncertain_when_it_is_over,
+);
+
+/// Lets a future run until it has waited `turns` times, and then drops it as a crash would. `None` if it did not
+/// come to its end before.
+async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = turns;
+    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &Bed) {
+    let world = World::new(bed).await;
+    let (mut unsure, mut certain) = (0, 0);
+    for turns in 0.. {
+        assert!(turns < 200, "it never came to its end");
+        let email = format!("ada{turns}@example.org");
+        let id = world.accepted(&email).await;
+        let envelope = world.envelope(id).await;
+        let (handler, first) = (world.worker.handler(), delivery(&envelope));
+        let ended = until_turn(handler.handle(&first), turns).await;
+        // The message comes again, as often as it must, and all the while others come by.
+        let mut deliveries = 0;
+        while world.handle(&envelope).await != Outcome::Done {
+            deliveries += 1;
+            assert!(deliveries < 10, "it comes to no end after {turns} turns");
+            bed.clock.advance(jiff::Span::new().seconds(70));
+        }
+        let taken = world.provider.taken_of(id);
+        let log = world.log(&email).await.len();
+        match world.status(id).await {
+            Status::Sent => {
+                assert_eq!((taken, log), (1, 1), "after {turns} turns");
+                certain += 1;
+            }
+            Status::Uncertain => {
+                assert!(taken <= 1, "after {turns} turns");
+                assert_eq!(log, 0, "after {turns} turns");
+                let listed = uncertain(&bed.cx().await, None, Limit::MAX).await.unwrap();
+                assert!(listed.items.iter().any(|message| message.id == id), "after {turns} turns");
+                unsure += 1;
+            }
+            other => panic!("it is {other} after {turns} turns"),
+        }
+        if ended.is_some() {
+            assert_eq!(ended, Some(Outcome::Done));
+            break;
+        }
+    }
+    assert!(unsure >= 2, "the provider was interrupted at both places");
+    assert!(certain >= 3, "and the others were found and finished");
+}
+
+async fn a_claim_that_its_worker_left_is_uncertain_when_it_is_over(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    world
+        .run(
+            "UPDATE transactional_messages SET status = 'claimed', attempts = 1, claimed_by = 'n',
+              claimed_until = 1782907320000, handed_at = 1782907200000",
+        )
+        .await;
+    let envelope = world.envelope(id).await;
+    let list = async || uncertain(&bed.cx().await, None, Limit::MAX).await.unwrap().items.len();
+    assert!(matches!(world.handle(&envelope).await, Outcome::Wait { .. }));
+    assert_eq!(list().await, 0);
+    bed.clock.advance(jiff::Span::new().minutes(2));
+    assert_eq!(list().await, 1, "even if nobody comes by");
+    assert_eq!(world.handle(&envelope).await, Outcome::Done);
+    assert_eq!(world.status(id).await, Status::Uncertain);
+    assert_eq!(list().await, 1);
+    assert!(world.provider.taken().is_empty());
+}

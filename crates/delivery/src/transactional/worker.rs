@@ -1,0 +1,374 @@
+//! The worker of `transactional-email`: from a row to the provider, once.
+//!
+//! What is decided is in `rules`, and each change of the row in `marks`. Everything that can go wrong before the
+//! provider is called happens before the claim; the claim, which also says that the message is being handed over, is
+//! the last commit before the call. So a crash leaves a message either untouched or uncertain, and never sent twice.
+//! The queue keeps its message until the send log has its line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidings_access::{Access, Cx, StorageError};
+use tidings_jobs::contracts::TransactionalEmail;
+use tidings_jobs::{Handler, Outcome, Work, for_contract};
+use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
+use tidings_sql::{DatabaseError, Tx};
+
+use super::accept::question;
+use super::letter::{self, Copies, Text};
+use super::marks::{self, Frozen};
+use super::rules::{self, Refusal, Step};
+use super::store::{self, Sendable};
+use crate::eligibility::{self, Verdict};
+use crate::links::Links;
+use crate::pace::{Lane, Pace};
+use crate::sent::{self, Line};
+use crate::templates::{Stored, TemplateKey, Templates};
+
+/// How long a message waits that somebody else was faster with.
+const A_MOMENT: Duration = Duration::from_secs(5);
+/// How often an answer is written down before it is given up, which leaves the message uncertain.
+const TRIES: usize = 3;
+
+/// What a worker stands on. Clones share it.
+#[derive(Clone)]
+pub struct Worker {
+    pub access: Access,
+    pub templates: Templates,
+    pub links: Links,
+    pub sender: Arc<dyn Sender>,
+    pub pace: Arc<Pace>,
+    pub settings: Settings,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Names this process in the claims.
+    pub node: String,
+    /// How long the send log is kept, if not for ever.
+    pub ttl_days: Option<u32>,
+}
+
+/// A message that is ready to go.
+struct Ready {
+    content: Text,
+    message_id: String,
+    mail: Mail,
+}
+
+impl Worker {
+    pub fn handler(&self) -> Arc<dyn Handler> {
+        for_contract(self.clone())
+    }
+}
+
+#[async_trait]
+impl Work<TransactionalEmail> for Worker {
+    async fn work(&self, message: TransactionalEmail) -> Outcome {
+        let id = message.transactional_message_id;
+        match self.deliver(&message).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let causes = tidings_kernel::causes(&error);
+                Outcome::retry(format!("message {id} could not be worked on: {causes}"))
+            }
+        }
+    }
+}
+
+impl Worker {
+    async fn deliver(&self, message: &TransactionalEmail) -> Result<Outcome, StorageError> {
+        let id = message.transactional_message_id;
+        let Some(row) = self.access.database().read(move |tx| store::sendable(tx, id)).await?
+        else {
+            return Ok(Outcome::retry(format!("there is no transactional message {id}")));
+        };
+        if row.client.get() != message.client_id || row.key != message.idempotency_key {
+            return Ok(Outcome::dead(format!(
+                "transactional message {id} is another client's, or has another idempotency key"
+            )));
+        }
+        let now = self.access.now();
+        match rules::next(&row.state, now) {
+            Step::Acknowledge => Ok(Outcome::Done),
+            Step::Log => self.log(&row).await,
+            Step::Wait(after) => {
+                Ok(Outcome::wait(format!("message {id} is not to be sent now"), after))
+            }
+            Step::GiveUp => {
+                let gone = row.clone();
+                if !self.mark(move |tx| marks::uncertain(tx, &gone, now)).await? {
+                    return Ok(overtaken(&row));
+                }
+                tracing::warn!(message.id = id, "Nobody knows whether message {id} was sent");
+                Ok(Outcome::Done)
+            }
+            Step::Send => self.send(row).await,
+        }
+    }
+
+    async fn send(&self, row: Sendable) -> Result<Outcome, StorageError> {
+        let id = row.id;
+        let Some(cx) = self.access.working_for(row.workspace).await? else {
+            return Ok(Outcome::dead(format!("message {id} is of no workspace")));
+        };
+        let to = row.email.as_deref().and_then(|text| text.parse::<EmailAddress>().ok());
+        let Some(to) = to else { return self.fail(&row, "its address cannot be read").await };
+        let asked = question(row.client, to.clone(), row.topic);
+        match eligibility::check(&cx, &asked).await?.verdict {
+            Verdict::Send => {}
+            Verdict::Skip(reason) => return self.skip(&row, reason.as_str()).await,
+            Verdict::Defer { reason, until } => {
+                let reason = reason.as_str();
+                let after = rules::until(until, cx.now());
+                return Ok(Outcome::wait(format!("message {id} waits: {reason}"), after));
+            }
+        }
+        let now = self.access.now();
+        if let Err(not_before) = self.pace.ready(Lane::Transactional, now) {
+            let after = rules::until(not_before.0, now);
+            return Ok(Outcome::wait(format!("message {id} waits for its turn"), after));
+        }
+        let ready = match self.prepare(&cx, &row, &to).await? {
+            Ok(ready) => ready,
+            Err(why) => return self.fail(&row, &why).await,
+        };
+        if !self.claim(&row, &ready).await? {
+            return Ok(overtaken(&row));
+        }
+        let answer = self.sender.send(&ready.mail).await;
+        match answer {
+            Ok(accepted) => self.accepted(row, ready.content, accepted).await,
+            Err(error) => self.refused(&row, &error).await,
+        }
+    }
+
+    /// The mail, or why there can be none.
+    async fn prepare(
+        &self,
+        cx: &Cx,
+        row: &Sendable,
+        to: &EmailAddress,
+    ) -> Result<Result<Ready, String>, StorageError> {
+        let content = match self.content(cx, row, to).await? {
+            Ok(content) => content,
+            Err(why) => return Ok(Err(why)),
+        };
+        let copies = self.copies(cx, row).await?;
+        let domain = row.from_email.as_deref().and_then(|from| from.rsplit_once('@'));
+        let domain = domain.map_or("localhost", |(_, domain)| domain);
+        let message_id = self.links.message_id(&letter::source(row), row.workspace, domain);
+        let written = letter::write(row, (to, copies), &content, &message_id, cx.now());
+        Ok(match written {
+            Ok(mail) => Ok(Ready { content, message_id, mail }),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    /// What was rendered before, or what is rendered now.
+    async fn content(
+        &self,
+        cx: &Cx,
+        row: &Sendable,
+        to: &EmailAddress,
+    ) -> Result<Result<Text, String>, StorageError> {
+        if let (true, Some(content)) = (row.rendered, &row.content) {
+            return Ok(Ok(Text {
+                subject: content.subject.clone(),
+                html: content.html.clone(),
+                text: content.text.clone().unwrap_or_default(),
+            }));
+        }
+        let ready = match (&row.template, &row.content) {
+            (Some((key, version)), _) => match self.version(cx, key, *version).await? {
+                Some(stored) => letter::Ready::Stored(stored),
+                None => return Ok(Err(format!("there is no version {version} of template {key}"))),
+            },
+            (None, Some(source)) => {
+                let (html, text) = (source.html.as_ref(), source.text.as_ref());
+                match letter::compile(&source.subject, html, text, &mut Vec::new()) {
+                    Some(compiled) => letter::Ready::Inline(compiled),
+                    None => return Ok(Err("its content cannot be rendered".to_owned())),
+                }
+            }
+            (None, None) => return Ok(Err("it has neither a template nor a content".to_owned())),
+        };
+        let whom = letter::addressee(row);
+        let urls = (self.links.unsubscribe(&whom), self.links.preferences(&whom));
+        let variables = ready.variables(cx, (to, &row.context), (&urls.0, &urls.1)).await?;
+        let rendered = ready.render(&variables).map_err(|error| error.to_string());
+        Ok(rendered.map(|rendered| Text {
+            subject: rendered.subject,
+            html: rendered.html.map(|html| letter::tracked(&html, row, &self.links)),
+            text: rendered.text,
+        }))
+    }
+
+    async fn version(
+        &self,
+        cx: &Cx,
+        key: &str,
+        version: i64,
+    ) -> Result<Option<Arc<Stored>>, StorageError> {
+        match key.parse::<TemplateKey>() {
+            Ok(key) => self.templates.version(cx, &key, version).await,
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Those who get a copy. Who is suppressed gets none: nothing goes past a suppression.
+    async fn copies(&self, cx: &Cx, row: &Sendable) -> Result<Copies, StorageError> {
+        let mut copies = Copies::default();
+        let lists = [(&row.envelope.cc, &mut copies.cc), (&row.envelope.bcc, &mut copies.bcc)];
+        for (addresses, list) in lists {
+            for address in addresses.iter().filter_map(|text| text.parse::<EmailAddress>().ok()) {
+                let asked = question(row.client, address.clone(), None);
+                if let Verdict::Send = eligibility::check(cx, &asked).await?.verdict {
+                    list.push(address);
+                }
+            }
+        }
+        Ok(copies)
+    }
+
+    /// The last commit before the provider is called.
+    async fn claim(&self, row: &Sendable, ready: &Ready) -> Result<bool, DatabaseError> {
+        let (row, node, now) = (row.clone(), self.settings.node.clone(), self.access.now());
+        let (content, message_id) = (ready.content.clone(), ready.message_id.clone());
+        let claim = self.mark(move |tx| {
+            let frozen = Frozen {
+                subject: &content.subject,
+                html: content.html.as_deref(),
+                text: &content.text,
+                message_id: &message_id,
+            };
+            marks::claim(tx, &row, &node, &frozen, now)
+        });
+        claim.await
+    }
+
+    async fn accepted(
+        &self,
+        mut row: Sendable,
+        content: Text,
+        accepted: Accepted,
+    ) -> Result<Outcome, StorageError> {
+        let (provider, now) = (self.sender.name(), self.access.now());
+        let (claimed, provider_id) = (row.clone(), accepted.provider_id.clone());
+        let known = self.insist(move |tx| {
+            marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)
+        });
+        let Some(email) = known.await? else {
+            let id = row.id;
+            tracing::warn!(message.id = %id, "An answer for message {id} came when it had its end");
+            return Ok(Outcome::Done);
+        };
+        tracing::info!(message.id = %row.id, provider, "Message {} accepted by {provider}", row.id);
+        row.content = Some(store::Source { subject: content.subject, html: None, text: None });
+        row.email = email;
+        row.provider_message_id = accepted.provider_id;
+        row.logged_at = Some(now);
+        self.log(&row).await
+    }
+
+    async fn refused(&self, row: &Sendable, error: &SendError) -> Result<Outcome, StorageError> {
+        let id = row.id;
+        let (refusal, provider) = (rules::refused(error), self.sender.name());
+        let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
+        let decided = refusal.clone();
+        let known =
+            self.insist(move |tx| marks::refused(tx, &claimed, &decided, (provider, &text), now));
+        known.await?;
+        // What the provider said is in the row: it may name a person.
+        Ok(match refusal {
+            Refusal::Failed => {
+                tracing::info!(message.id = %id, provider, "Message {id} was refused for good");
+                Outcome::Done
+            }
+            Refusal::Again => Outcome::retry(format!("the provider did not take message {id} now")),
+            Refusal::Later(after) => {
+                Outcome::wait(format!("the provider takes no mail now; message {id} waits"), after)
+            }
+            Refusal::Uncertain => {
+                tracing::warn!(message.id = %id, provider, "Nobody knows whether message {id} was sent");
+                Outcome::Done
+            }
+        })
+    }
+
+    /// Sees that the send log has its line.
+    async fn log(&self, row: &Sendable) -> Result<Outcome, StorageError> {
+        // Who was erased in the meantime has no log.
+        let email = row.email.as_deref().and_then(|text| text.parse().ok());
+        let (Some(email), Some(cx)) = (email, self.access.working_for(row.workspace).await?) else {
+            return Ok(Outcome::Done);
+        };
+        let at = match row.logged_at {
+            Some(at) => at,
+            None => {
+                let (row, now) = (row.clone(), self.access.now());
+                self.mark(move |tx| marks::logged(tx, &row, now)).await?
+            }
+        };
+        let line = Line {
+            email,
+            at,
+            source: letter::source(row),
+            subject: row.content.as_ref().map_or(String::new(), |content| content.subject.clone()),
+            template_key: row.template.as_ref().map(|(key, _)| key.clone()),
+            sequence_id: None,
+            provider_message_id: row.provider_message_id.clone(),
+        };
+        sent::record(&cx, &line, self.settings.ttl_days).await?;
+        Ok(Outcome::Done)
+    }
+
+    async fn fail(&self, row: &Sendable, why: &str) -> Result<Outcome, StorageError> {
+        let (gone, why, now) = (row.clone(), why.to_owned(), self.access.now());
+        if !self.mark(move |tx| marks::failed(tx, &gone, &why, now)).await? {
+            return Ok(overtaken(row));
+        }
+        tracing::info!(message.id = %row.id, "Message {} cannot be sent", row.id);
+        Ok(Outcome::Done)
+    }
+
+    async fn skip(&self, row: &Sendable, reason: &'static str) -> Result<Outcome, StorageError> {
+        let (gone, now) = (row.clone(), self.access.now());
+        if !self.mark(move |tx| marks::skipped(tx, &gone, reason, now)).await? {
+            return Ok(overtaken(row));
+        }
+        tracing::info!(message.id = %row.id, reason, "Message {} is not sent", row.id);
+        Ok(Outcome::Done)
+    }
+
+    async fn mark<T: Send + 'static>(
+        &self,
+        mark: impl FnMut(&mut Tx<'_>) -> Result<T, DatabaseError> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        self.access.database().write_committed(mark).await
+    }
+
+    /// Writes an answer down, and again if the database stumbles: without it the message is uncertain.
+    async fn insist<T: Send + 'static>(
+        &self,
+        mark: impl Fn(&mut Tx<'_>) -> Result<T, DatabaseError> + Send + Clone + 'static,
+    ) -> Result<T, DatabaseError> {
+        let mut tries = 1;
+        loop {
+            let mark = mark.clone();
+            match self.mark(move |tx| mark(tx)).await {
+                Err(error) if tries < TRIES => {
+                    tries += 1;
+                    tracing::warn!(error = %tidings_kernel::causes(&error), "An answer could not be written down");
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// The row is not what it was when it was loaded: it is looked at again.
+fn overtaken(row: &Sendable) -> Outcome {
+    Outcome::wait(format!("somebody else was faster with message {}", row.id), A_MOMENT)
+}

@@ -1,0 +1,299 @@
+//! Mail over real connections: Postfix's sink, a server with TLS and passwords, and one that behaves as a test says.
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::time::Duration;
+
+use tidings_kernel::{Mail, SendError, Sender as _};
+use tidings_mail::{Smtp, SmtpError, SmtpSettings, Tls};
+use tidings_testkit::{SmtpSink, free_port};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpListener;
+
+fn settings(port: u16) -> SmtpSettings {
+    SmtpSettings {
+        host: "127.0.0.1".into(),
+        port,
+        tls: Tls::None,
+        credentials: None,
+        connections: 2,
+        hello_name: Some("tidings.example.org".into()),
+        timeout: Duration::from_secs(5),
+        roots: None,
+    }
+}
+
+fn smtp(port: u16) -> Smtp {
+    Smtp::new(settings(port)).unwrap()
+}
+
+fn mail(to: &[&str]) -> Mail {
+    Mail {
+        from: "bounces@example.org".parse().unwrap(),
+        to: to.iter().map(|to| to.parse().unwrap()).collect(),
+        mime: b"From: shop@example.org\r\nSubject: hello\r\n\r\none\r\n.\r\n..two\r\n".to_vec(),
+        tags: vec![],
+    }
+}
+
+#[tokio::test]
+async fn a_message_arrives_with_its_envelope() {
+    let sink = SmtpSink::start(&[]);
+    let accepted = smtp(sink.port).send(&mail(&["ada@example.net", "hidden@example.net"])).await;
+    accepted.unwrap();
+    let messages = sink.messages();
+    let [message] = messages.as_slice() else { panic!("{messages:?}") };
+    for line in [
+        "X-Mail-Args: <bounces@example.org>",
+        "X-Rcpt-Args: <ada@example.net>",
+        "X-Rcpt-Args: <hidden@example.net>",
+        "Subject: hello",
+        "\n.\n..two\n",
+    ] {
+        assert!(message.contains(line), "{line:?} in {message}");
+    }
+    assert!(message.contains("tidings.example.org"), "{message}");
+}
+
+#[tokio::test]
+async fn many_messages_share_few_connections() {
+    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "DATA" => Say("354 go on"),
+        _ => Say("250 2.0.0 Ok: queued as A1B2C3D4"),
+    })
+    .await;
+    let smtp = std::sync::Arc::new(smtp(server.port));
+    let mut sends = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let smtp = std::sync::Arc::clone(&smtp);
+        sends.spawn(async move { smtp.send(&mail(&["ada@example.net"])).await });
+    }
+    while let Some(sent) = sends.join_next().await {
+        assert_eq!(sent.unwrap().unwrap().provider_id.as_deref(), Some("A1B2C3D4"));
+    }
+    assert!(server.connections() <= 2, "{} connections", server.connections());
+}
+
+#[tokio::test]
+async fn a_refused_recipient_is_refused_for_good_and_the_connection_lives_on() {
+    let sink = SmtpSink::start(&["-f", "RCPT"]);
+    let smtp = smtp(sink.port);
+    for _ in 0..2 {
+        let refused = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
+        assert!(
+            matches!(&refused, SendError::Refused(text) if text.contains("RCPT")),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_refused_for_now_can_come_later() {
+    for step in ["MAIL", "RCPT", "DATA", "."] {
+        let sink = SmtpSink::start(&["-r", step]);
+        let later = smtp(sink.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
+        assert!(matches!(later, SendError::Later(_)), "{step}: {later:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_lost_before_the_message_has_lost_nothing() {
+    for step in ["CONNECT", "EHLO", "MAIL", "RCPT", "DATA"] {
+        let sink = SmtpSink::start(&["-q", step]);
+        let later = smtp(sink.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
+        assert!(matches!(later, SendError::Later(_)), "{step}: {later:?}");
+    }
+    let nobody = smtp(free_port()).send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(nobody, SendError::Later(_)), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn a_connection_lost_after_the_message_leaves_it_uncertain() {
+    let sink = SmtpSink::start(&["-q", "."]);
+    let lost = smtp(sink.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(lost, SendError::Uncertain(_)), "{lost:?}");
+}
+
+#[tokio::test]
+async fn no_answer_to_the_message_in_time_leaves_it_uncertain() {
+    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "DATA" => Say("354 go on"),
+        "." => Silence,
+        _ => Say("250 ok"),
+    })
+    .await;
+    let smtp =
+        Smtp::new(SmtpSettings { timeout: Duration::from_millis(200), ..settings(server.port) });
+    let lost = smtp.unwrap().send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(lost, SendError::Uncertain(_)), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_the_server_has_closed_is_replaced() {
+    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "DATA" => Say("354 go on"),
+        "RSET" => HangUp,
+        _ => Say("250 ok"),
+    })
+    .await;
+    let smtp = smtp(server.port);
+    for _ in 0..3 {
+        smtp.send(&mail(&["ada@example.net"])).await.unwrap();
+    }
+    assert_eq!(server.connections(), 3);
+}
+
+#[tokio::test]
+async fn too_many_at_once_means_go_slower() {
+    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "DATA" => Say("354 go on"),
+        "." => Say("454 Throttling failure: Maximum sending rate exceeded."),
+        _ => Say("250 ok"),
+    })
+    .await;
+    let slower = smtp(server.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(slower, SendError::Throttled { .. }), "{slower:?}");
+}
+
+#[tokio::test]
+async fn an_address_in_another_alphabet_needs_a_server_that_takes_it() {
+    let sink = SmtpSink::start(&[]);
+    let refused = smtp(sink.port).send(&mail(&["päul@example.net"])).await.unwrap_err();
+    assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_password_goes_over_tls_only() {
+    let credentials = Some(("tidings".to_owned(), "secret".to_owned()));
+    let far = SmtpSettings { host: "mx.example.org".into(), credentials, ..settings(25) };
+    assert!(matches!(Smtp::new(far), Err(SmtpError::Unprotected(_))));
+}
+
+#[tokio::test]
+async fn a_server_without_starttls_gets_no_mail() {
+    let sink = SmtpSink::start(&[]);
+    let smtp = Smtp::new(SmtpSettings { tls: Tls::Starttls, ..settings(sink.port) }).unwrap();
+    let closed = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(closed, SendError::Closed(_)), "{closed:?}");
+    assert_eq!(sink.messages().len(), 0);
+}
+
+/// A server that wants TLS and a password.
+fn protected() -> SmtpSettings {
+    let at = environment("TIDINGS_TEST_SMTP_TLS");
+    let (_, port) = at.rsplit_once(':').unwrap();
+    let authority = std::fs::read_to_string(environment("TIDINGS_TEST_POSTGRES_CA")).unwrap();
+    SmtpSettings {
+        tls: Tls::Starttls,
+        credentials: Some(("tidings".into(), "secret".into())),
+        roots: Some(authority),
+        ..settings(port.parse().unwrap())
+    }
+}
+
+fn environment(name: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the script that starts the servers tells where")]
+    let value = std::env::var(name);
+    value.unwrap_or_else(|_| panic!("{name} is not set: run ./test, which starts the test servers"))
+}
+
+#[tokio::test]
+async fn mail_goes_over_tls_after_a_login() {
+    let smtp = Smtp::new(protected()).unwrap();
+    assert!(!smtp.greet().await.unwrap().is_empty());
+    for _ in 0..2 {
+        let accepted = smtp.send(&mail(&["ada@example.net"])).await.unwrap();
+        assert_eq!(accepted.provider_id.as_deref(), Some("TLS12345"));
+    }
+    let refused = smtp.send(&mail(&["ada@example.net", "c550@example.net"])).await.unwrap_err();
+    assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
+    let later = smtp.send(&mail(&["c451@example.net"])).await.unwrap_err();
+    assert!(matches!(later, SendError::Later(_)), "{later:?}");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_nothing_against_the_message() {
+    let credentials = Some(("tidings".to_owned(), "guess".to_owned()));
+    let smtp = Smtp::new(SmtpSettings { credentials, ..protected() }).unwrap();
+    let closed = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(closed, SendError::Closed(_)), "{closed:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_from_nowhere_is_not_trusted() {
+    let smtp = Smtp::new(SmtpSettings { roots: None, ..protected() }).unwrap();
+    let refused = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(refused, SendError::Closed(_) | SendError::Later(_)), "{refused:?}");
+}
+
+/// A server that says what a test wants.
+struct Scripted {
+    port: u16,
+    connections: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+enum Reaction {
+    Say(&'static str),
+    HangUp,
+    Silence,
+}
+
+use Reaction::{HangUp, Say, Silence};
+
+impl Scripted {
+    async fn start(react: fn(&str) -> Reaction) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = connections.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tokio::spawn(serve(stream, react));
+            }
+        });
+        Self { port, connections, task }
+    }
+
+    fn connections(&self) -> usize {
+        self.connections.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl Drop for Scripted {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(stream: tokio::net::TcpStream, react: fn(&str) -> Reaction) {
+    let mut stream = BufReader::new(stream);
+    stream.write_all(b"220 scripted\r\n").await.unwrap();
+    let mut in_body = false;
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
+            return;
+        }
+        if in_body && line != ".\r\n" {
+            continue;
+        }
+        in_body = false;
+        match react(line.trim_end()) {
+            Say(text) => {
+                in_body = text.starts_with("354");
+                if stream.write_all(format!("{text}\r\n").as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            HangUp => return,
+            Silence => std::future::pending::<()>().await,
+        }
+    }
+}

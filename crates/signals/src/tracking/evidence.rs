@@ -1,0 +1,112 @@
+//! The facts behind a verdict: what the request said, how its message went, and what else happened around it.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value as Json;
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::ledger::{Message, Source};
+use tidings_kernel::{Condition, EmailAddress, Item, Query, Value, tables};
+use tidings_people::keys;
+use tidings_sql::{DatabaseError, Param};
+
+use super::verdict::{Action, Facts};
+
+/// So many clicks around one are looked at; a machine that makes more has shown itself.
+const MOST: usize = 200;
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+/// When a message went out and arrived.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Way {
+    handed_at: Option<Timestamp>,
+    delivered_at: Option<Timestamp>,
+}
+
+pub(super) async fn way(cx: &Cx, source: Source) -> Result<Way, DatabaseError> {
+    let table = match source {
+        Source::Transactional(_) => "transactional_messages",
+        Source::Recipient(_) => "campaign_recipients",
+    };
+    let sql = format!(
+        "SELECT coalesce(handed_at, sent_at), delivered_at FROM {table} WHERE workspace_id = $1 AND id = $2"
+    );
+    let params = (cx.workspace_id().get(), source.id());
+    let rows =
+        cx.database().read(move |tx| tx.query(&sql, &[Param::Int(params.0), Param::Int(params.1)]));
+    match rows.await?.first() {
+        Some(row) => {
+            Ok(Way { handed_at: row.optional_time(0)?, delivered_at: row.optional_time(1)? })
+        }
+        None => Ok(Way::default()),
+    }
+}
+
+/// The clicks in a message around a time, as they are recorded.
+pub(super) async fn clicks(
+    cx: &Cx,
+    message: &Message,
+    email: &EmailAddress,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Vec<Item>, StorageError> {
+    let of_message = Condition::eq("messageRef", message.source.reference())
+        .and(Condition::eq("eventType", "click"));
+    // Everything of a millisecond sorts behind its time and a `#`.
+    let query = Query::new(&tables::EVENTS, keys::subscriber(email))
+        .between(format!("EVT#{}", keys::time(from)), format!("EVT#{}~", keys::time(to)))
+        .filter(of_message)
+        .limit(MOST);
+    Ok(cx.items().await?.query(query).await?.items)
+}
+
+/// The same facts with what the ledger and the other clicks say now.
+pub(super) fn complete(
+    facts: Facts,
+    at: Timestamp,
+    way: Way,
+    (url, clicks): (Option<&str>, &[Item]),
+) -> Facts {
+    let since =
+        |from: Option<Timestamp>| from.map(|from| at.as_millisecond() - from.as_millisecond());
+    let others = |within: SignedDuration| {
+        let other = |click: &&Item| click.text("linkUrl") != url;
+        let near = |click: &&Item| {
+            occurred_at(click).is_some_and(|then| at.duration_since(then).abs() <= within)
+        };
+        let urls: BTreeSet<_> =
+            clicks.iter().filter(other).filter(near).map(|click| click.text("linkUrl")).collect();
+        u32::try_from(urls.len()).unwrap_or(u32::MAX)
+    };
+    let is_click = facts.action == Action::Click;
+    Facts {
+        since_handoff_ms: since(way.handed_at),
+        since_delivery_ms: since(way.delivered_at),
+        other_links_1s: if is_click { others(SECOND) } else { 0 },
+        other_links_2s: if is_click { others(2 * SECOND) } else { 0 },
+        ..facts
+    }
+}
+
+pub(super) fn occurred_at(event: &Item) -> Option<Timestamp> {
+    event.text("timestamp")?.parse().ok()
+}
+
+/// The facts that were kept beside an event of our own tracking.
+pub(super) fn kept(event: &Item) -> Option<Facts> {
+    let facts = tidings_kernel::Path::of("verdict").key("facts");
+    serde_json::from_value(json(facts.find(event)?)).ok()
+}
+
+/// A value as it was before it became part of an item.
+pub(super) fn json(value: &Value) -> Json {
+    match value {
+        Value::S(text) => text.as_str().into(),
+        Value::N(number) => number.to_i64().map_or(Json::Null, Json::from),
+        Value::Bool(flag) => (*flag).into(),
+        Value::M(fields) => {
+            Json::Object(fields.iter().map(|(name, value)| (name.clone(), json(value))).collect())
+        }
+        Value::L(values) => values.iter().map(json).collect(),
+        Value::Null | Value::B(_) | Value::Ss(_) | Value::Ns(_) | Value::Bs(_) => Json::Null,
+    }
+}
