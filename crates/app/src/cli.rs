@@ -13,14 +13,15 @@ use crate::config_command::ConfigArgs;
 use crate::doctor::DoctorArgs;
 use crate::failure::Failure;
 use crate::items::ItemsArgs;
+use crate::links::LinksArgs;
 use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, backup, config, config_command, doctor, items, logging, people, queues_command, serve,
-    webhooks_command, worker_command,
+    access, backup, config, config_command, doctor, items, links, logging, people, queues_command,
+    serve, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -71,6 +72,8 @@ enum Command {
     Contacts(Box<ContactsArgs>),
     /// List, add and lift suppressions: addresses that get no mail at all
     Suppressions(SuppressionsArgs),
+    /// List the keys that sign the links of mails, and make a new one
+    Links(LinksArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
     /// Look at the queues, replay what was given up, and try whether messages come through
@@ -138,6 +141,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
+        Command::Links(args) => on_runtime(links::run(args, &config)),
         Command::Items(args) => on_runtime(items::run(*args, &config)),
         Command::Queues(args) => on_runtime(queues_command::run(args, &config)),
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),

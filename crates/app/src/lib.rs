@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod items;
+mod links;
 mod logging;
 mod open;
 mod output;

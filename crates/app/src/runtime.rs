@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use tidings_access::Access;
 use tidings_delivery::ledger::Ledger;
+use tidings_delivery::links::Links;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
 use tidings_webhooks::{Poster, Targets};
 
@@ -26,8 +28,8 @@ pub(crate) struct Runtime {
     pub(crate) schedules: Arc<dyn ScheduleEngine>,
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
-    access: Access,
     poster: Poster,
+    pub(crate) tracking: Tracking,
 }
 
 impl Runtime {
@@ -35,12 +37,15 @@ impl Runtime {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = store.relations()?.clone();
         let sql = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock)));
+        let engine = Arc::clone(&store.engine);
+        let access = Access::new(database.clone(), engine, Arc::clone(&clock));
+        let links = Links::load(&database, &config.http.public_url, access.now()).await?;
         let mut runtime = Self {
+            tracking: Tracking { access, links },
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
             schedules: Arc::clone(&sql) as Arc<_>,
-            access: Access::new(database.clone(), Arc::clone(&store.engine), Arc::clone(&clock)),
             poster: Poster::new(Targets::new(config.webhooks.allow_private)),
             database,
             clock,
@@ -52,15 +57,16 @@ impl Runtime {
         Ok(runtime)
     }
 
-    pub(crate) fn access(&self) -> Access {
-        self.access.clone()
+    pub(crate) fn access(&self) -> &Access {
+        &self.tracking.access
     }
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
-        handlers.extend(tidings_webhooks::handlers(&self.access, self.poster.clone()));
+        handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
+        handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

@@ -173,6 +173,14 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "http.public_url",
+        doc: "How the outside world reaches this server. It begins every link in a mail, so it must not change while mails with\n\
+              links to it are about.",
+        kind: Kind::Url { schemes: &["http", "https"] },
+        preset: Preset::Default("http://127.0.0.1:8080"),
+        secret: false,
+    },
+    Key {
         name: "http.max_body",
         doc: "The largest body that a request can have.",
         kind: Kind::Size { min: 1024, max: 1024 * MB },

@@ -84,6 +84,8 @@ pub struct Webhooks {
 #[derive(Debug, Clone)]
 pub struct Http {
     pub listen: SocketAddr,
+    /// Without a slash at the end.
+    pub public_url: String,
     pub max_body_bytes: u64,
     pub request_timeout: Duration,
     pub shutdown_grace: Duration,
@@ -180,6 +182,7 @@ impl From<&Settings> for Config {
                     Some(Value::Address(address)) => *address,
                     other => unreachable!("http.listen is {other:?}"),
                 },
+                public_url: from.text("http.public_url").trim_end_matches('/').to_owned(),
                 max_body_bytes: from.size("http.max_body"),
                 request_timeout: from.duration("http.request_timeout"),
                 shutdown_grace: from.duration("http.shutdown_grace"),

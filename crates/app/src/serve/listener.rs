@@ -4,10 +4,14 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use tidings_http_api::Peer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -35,12 +39,17 @@ pub(super) async fn answer(
     let stop = until(stopped);
     tokio::pin!(stop);
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             stream = accept(&listener), if connections.len() < MAX_CONNECTIONS => stream,
         };
-        let connection = http.serve_connection(TokioIo::new(stream), service.clone());
+        let service = service.clone();
+        let from_peer = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            service.call(request)
+        });
+        let connection = http.serve_connection(TokioIo::new(stream), from_peer);
         let connection = graceful.watch(connection);
         connections.spawn(async move {
             if let Err(error) = connection.await {
@@ -56,13 +65,13 @@ pub(super) async fn answer(
     connections.shutdown().await;
 }
 
-async fn accept(listener: &TcpListener) -> TcpStream {
+async fn accept(listener: &TcpListener) -> (TcpStream, Peer) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, from)) => {
                 // Small answers must not wait for the peer's acknowledgement.
                 drop(stream.set_nodelay(true));
-                return stream;
+                return (stream, Peer(from.ip()));
             }
             Err(error) if is_the_callers(error.kind()) => {}
             Err(error) => {

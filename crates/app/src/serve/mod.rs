@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tidings_http_api::{Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, router, v1};
+use tidings_http_api::{
+    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, public, router, v1,
+};
 use tidings_jobs::Stop;
 use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
@@ -36,7 +38,7 @@ Examples:
   tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
 
-The server answers on /v1 (the API, described by /v1/openapi.json), /healthz (is the process alive),
+The server answers on /v1 (the API, described by /v1/openapi.json), on the links of our mails, /healthz (is the process alive),
 /readyz (can it serve: does the store answer) and /metrics (Prometheus). SIGTERM or Ctrl-C stops it:
 it finishes what is under way, for http.shutdown_grace and workers.shutdown_grace at most, and closes
 the database. A second one stops it at once. On PostgreSQL and on AWS any number of servers share the
@@ -73,7 +75,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let store = Store::open(config).await?;
     // Before the demo: without relations there is no server, and then nothing must be filled.
     let runtime = Runtime::open(&store, config).await?;
-    let access = runtime.access();
+    let access = runtime.access().clone();
     if args.demo {
         let added = demo::fill(&store).await?;
         tracing::info!(items.added = added, "The workspace demo has its data");
@@ -95,6 +97,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
         routes = routes.merge(v1(access, targets, limits(&config.http)?));
+        routes = routes.merge(public(runtime.tracking.clone(), limits(&config.http)?));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);
@@ -206,6 +209,7 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
         probe::HEARTBEAT_METRIC,
         "How long a heartbeat took through the queues."
     );
+    metrics::describe_counter!(UNSTORED_METRIC, "Opens and clicks that could not be written down.");
     metrics::describe_counter!(sweeper::SWEPT, "Items deleted because their TTL had passed.");
     Ok(handle)
 }

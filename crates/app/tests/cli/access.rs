@@ -142,3 +142,20 @@ fn on_aws_the_keys_need_postgresql() {
     assert_eq!(ran.code, 2);
     assert_snapshot!(ran.stderr);
 }
+
+#[test]
+fn links_are_signed_by_the_newest_key_and_no_secret_is_shown() {
+    let (world, _) = begun();
+    let first = world.ok(&["links", "list"]);
+    assert_snapshot!("links_first", masked(&first));
+    let made = world.ok(&["links", "rotate"]);
+    assert_snapshot!("links_rotated", masked(&made));
+    let listed = world.ok(&["links", "list"]);
+    let signs: Vec<_> = listed.lines().map(|line| json(line)["signs"] == true).collect();
+    assert_eq!(signs, [false, true]);
+    let server = world.serve(&[]);
+    assert!(server.get("/u/nonsense").starts_with("HTTP/1.0 404"));
+    assert!(server.get("/t/o/nonsense.gif").contains("image/gif"));
+    server.stop();
+    assert_eq!(world.ok(&["links", "list"]), listed, "a server makes none where there is one");
+}

@@ -6,7 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
-use crate::contacts::{ContactId, ensure};
+use crate::contacts::{self, ContactId};
 
 /// So many addresses of one person are marked when he leaves.
 const ADDRESSES: i64 = 50;
