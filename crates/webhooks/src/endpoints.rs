@@ -74,7 +74,7 @@ pub struct Update {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    #[error("the URL cannot be posted to: {0}")]
+    #[error("the URL cannot be posted to")]
     Target(#[from] TargetError),
     #[error("a workspace has at most {MAX_ENDPOINTS} endpoints")]
     Full,
@@ -86,7 +86,7 @@ pub enum CreateError {
 pub enum UpdateError {
     #[error("there is no webhook {0}")]
     Missing(EndpointId),
-    #[error("the URL cannot be posted to: {0}")]
+    #[error("the URL cannot be posted to")]
     Target(#[from] TargetError),
     #[error("the endpoint could not be saved")]
     Store(#[from] DatabaseError),

@@ -10,6 +10,7 @@ use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Dialect, Param, Tx};
 
+use crate::consent::proof::Action;
 use crate::contacts::store::Known;
 use crate::news;
 
@@ -178,13 +179,14 @@ pub(super) fn subscribe(
         &params,
     )?;
     let new: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
-    for_each(
+    let proofs = for_each(
         tx,
         &new,
-        "INSERT INTO consent_log (workspace_id, lead_id, audience_id, action, source, happened_at)
-         SELECT $1, id, $3, 'subscribed', $4, $2 FROM {ids}",
+        "INSERT INTO consent_log (workspace_id, lead_id, audience_id, action, acted_by, source, happened_at)
+         SELECT $1, id, $3, 'subscribed', 'import', $4, $2 FROM {ids} RETURNING id, lead_id, audience_id",
         &params,
     )?;
+    tell(tx, cx, &proofs, Action::Subscribed)?;
     Ok(new)
 }
 
@@ -203,14 +205,29 @@ pub(super) fn unsubscribe(
         &[workspace(cx), now(cx)],
     )?;
     let changed: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
-    for_each(
+    let proofs = for_each(
         tx,
         &changed,
-        "INSERT INTO consent_log (workspace_id, lead_id, action, source, happened_at)
-         SELECT $1, id, 'unsubscribed', $3, $2 FROM {ids}",
+        "INSERT INTO consent_log (workspace_id, lead_id, action, acted_by, source, happened_at)
+         SELECT $1, id, 'unsubscribed', 'import', $3, $2 FROM {ids} RETURNING id, lead_id, audience_id",
         &[workspace(cx), now(cx), Param::Text(source)],
-    )
-    .map(drop)
+    )?;
+    tell(tx, cx, &proofs, Action::Unsubscribed)
+}
+
+/// Announces what was written down.
+fn tell(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    proofs: &[tidings_sql::Row],
+    action: Action,
+) -> Result<(), DatabaseError> {
+    let mut told = Vec::new();
+    for row in proofs {
+        let data = json!({ "contact_id": row.int(1)?, "audience_id": row.optional_int(2)? });
+        told.extend(news::consent(cx, row.int(0)?, action, data));
+    }
+    tidings_webhooks::announce_all(cx, tx, &told)
 }
 
 /// A statement over ids: `{ids}` stands for a table with the one column `id`.
