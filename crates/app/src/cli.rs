@@ -17,12 +17,14 @@ use crate::items::ItemsArgs;
 use crate::links::LinksArgs;
 use crate::mail::{MailArgs, SendersArgs};
 use crate::messages::MessagesArgs;
+use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
 use crate::serve::ServeArgs;
+use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
     access, backup, config, config_command, doctor, events_command, items, links, logging, mail,
-    messages, queues_command, serve, worker_command,
+    messages, people, queues_command, serve, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -73,6 +75,12 @@ enum Command {
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
     Mail(MailArgs),
+    /// List, make and try the endpoints of others that are told what happens
+    Webhooks(WebhooksArgs),
+    /// Find, change, tag and erase the people of a workspace
+    Contacts(Box<ContactsArgs>),
+    /// List, add and lift suppressions: addresses that get no mail at all
+    Suppressions(SuppressionsArgs),
     /// List the keys that sign the links of mails, and make a new one
     Links(LinksArgs),
     /// Look at what became of messages, and at what came back for nobody
@@ -146,6 +154,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Messages(args) => on_runtime(messages::run(*args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
+        Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
+        Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
+        Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),
         Command::Events(args) => on_runtime(events_command::events(args, &config)),
         Command::Stats(args) => on_runtime(events_command::stats(args, &config)),

@@ -20,11 +20,13 @@ mod messages;
 mod open;
 mod outlet;
 mod output;
+mod people;
 mod probe;
 mod queues_command;
 mod runtime;
 mod serve;
 mod store;
+mod webhooks_command;
 mod worker_command;
 
 pub use cli::{command, main};

@@ -14,6 +14,7 @@ use tidings_kernel::{
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
 use tidings_sql::{Database, SqlQueues};
+use tidings_webhooks::{Poster, Targets};
 
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
@@ -32,6 +33,7 @@ pub(crate) struct Runtime {
     pub(crate) database: Database,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) outlet: Outlet,
+    poster: Poster,
     pub(crate) tracking: Tracking,
     /// What this process keeps of templates.
     templates: Templates,
@@ -60,6 +62,7 @@ impl Runtime {
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
             schedules: Arc::clone(&sql) as Arc<_>,
+            poster: Poster::new(Targets::new(config.webhooks.allow_private)),
             database,
             clock,
         };
@@ -79,6 +82,7 @@ impl Runtime {
         let ledger = Ledger::new(self.database.clone());
         let mut handlers = ledger.handlers();
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
+        handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
         handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
         let provider_events = ses::worker(self.access().clone(), self.keep_days);
         handlers.push((&queues::SES_WEBHOOKS, provider_events));

@@ -7,5 +7,6 @@ pub mod contacts;
 pub mod export;
 pub mod import;
 pub mod keys;
+mod news;
 mod race;
 pub mod suppression;

@@ -12,7 +12,7 @@ use tidings_sql::{Database, DatabaseError};
 
 /// Workspaces `a` and `b` with the same things in each. Names in angle brackets stand for ids: `<lead a>` is the
 /// lead of workspace `a`, since PostgreSQL gives the numbers.
-const GROUND: [&str; 11] = [
+const GROUND: [&str; 13] = [
     "INSERT INTO workspaces (name, created_at) VALUES ('{w}', 1)",
     "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES (<workspace {w}>, 'shop', 'Shop', 1)",
     "INSERT INTO client_api_keys (workspace_id, client_id, public_id, secret_hash, name, scopes,
@@ -34,6 +34,10 @@ const GROUND: [&str; 11] = [
     "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, created_at,
          updated_at)
      VALUES (<workspace {w}>, <client {w}>, <lead {w}>, 'once', 'ada@example.org', 1, 1)",
+    "INSERT INTO webhook_endpoints (workspace_id, url, description, secret, created_at, updated_at)
+     VALUES (<workspace {w}>, 'https://example.org/', '{w}', 'whsec_', 1, 1)",
+    "INSERT INTO webhook_deliveries (workspace_id, endpoint_id, event_id, event_type, body, next_attempt_at, created_at)
+     VALUES (<workspace {w}>, <webhook {w}>, 'evt_1', 'email.sent', '{}', 1, 1)",
 ];
 
 const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -160,6 +164,8 @@ fn with_ids(sql: &str) -> String {
             ("audience", of("audiences", "slug = 'news'")),
             ("topic", of("topics", "slug = 'offers'")),
             ("campaign", of("campaigns", "external_key = 'spring'")),
+            ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
+            ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),
         ] {
             sql = sql.replace(&format!("<{name} {w}>"), &id);
         }

@@ -1,3 +1,48 @@
 //! Telling others what happened: their endpoints, the signed deliveries, and what became of each.
 //!
-//! Not here: what happens (the features say so with an announcement).
+//! A feature announces what happened in the commit that makes it true (`announce` in a SQL transaction, `message` for
+//! one of items). Of that one message the fan-out makes a delivery for each endpoint that wants to know, and each
+//! delivery is posted, signed as Standard Webhooks says, until the endpoint has taken it or more than a day has passed.
+//! An endpoint is told of each event at least once, with the same `webhook-id` every time.
+//!
+//! Not here: what happens (the features say so with an announcement), and the webhooks that others send to us
+//! (`signals`).
+
+mod announcement;
+mod deliver;
+pub mod deliveries;
+pub mod endpoints;
+mod event_type;
+mod fanout;
+mod keep;
+mod post;
+mod rows;
+mod rules;
+mod secret;
+mod target;
+#[cfg(test)]
+mod tests;
+
+pub use announcement::{Announcement, MAX_DATA_BYTES, announce, announce_all, message};
+pub use event_type::{EventType, EventTypeError, EventTypes};
+pub use keep::{BODIES_KEPT_DAYS, ROWS_KEPT_DAYS, erase, sweep};
+pub use post::Poster;
+pub use rows::{DeliveryId, EndpointId};
+pub use secret::Secret;
+pub use target::{EndpointUrl, Resolve, TargetError, Targets, UrlError};
+
+use std::sync::Arc;
+
+use tidings_access::Access;
+use tidings_jobs::{Handler, for_contract};
+use tidings_kernel::{Queue, queues};
+
+/// Who works on the queues of the webhooks.
+pub fn handlers(access: &Access, poster: Poster) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
+    let fanout = fanout::Fanout { access: access.clone() };
+    let deliver = deliver::Deliver::new(access.clone(), poster);
+    vec![
+        (&queues::WEBHOOK_FANOUT, for_contract(fanout)),
+        (&queues::WEBHOOK_DELIVERY, for_contract(deliver)),
+    ]
+}

@@ -351,6 +351,20 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "workers.webhook_fanout",
+        doc: "How many events a process hands out to webhooks at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("4"),
+        secret: false,
+    },
+    Key {
+        name: "workers.webhook_delivery",
+        doc: "How many requests to webhooks a process makes at once. One endpoint gets four of them at most.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
         name: "workers.probe",
         doc: "How many messages of `tidings queues probe` a process works on at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
@@ -369,6 +383,14 @@ static KEYS: &[Key] = &[
         doc: "How long messages that are under way may take to end when the server stops. Then they are given back.",
         kind: Kind::Duration { min: seconds(0), max: seconds(3600) },
         preset: Preset::Default("20s"),
+        secret: false,
+    },
+    Key {
+        name: "webhooks.allow_private",
+        doc: "Whether webhooks may lead anywhere: over http, to any port, into this machine's own network. For development\n\
+              only: whoever may make a webhook could reach what only this server can.",
+        kind: Kind::Choice(&["false", "true"]),
+        preset: Preset::Default("false"),
         secret: false,
     },
     Key {

@@ -20,6 +20,7 @@ pub struct Config {
     pub http: Http,
     pub mail: Mail,
     pub workers: Workers,
+    pub webhooks: Webhooks,
     pub heartbeat: String,
     pub log: Log,
     pub sweep: Sweep,
@@ -80,6 +81,11 @@ pub struct Workers {
     pub concurrency: Vec<(&'static str, usize)>,
     pub time_limit: Duration,
     pub shutdown_grace: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Webhooks {
+    pub allow_private: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -222,11 +228,14 @@ impl From<&Settings> for Config {
                     ("campaign-email", from.count("workers.campaign_email")),
                     ("ses-webhooks", from.count("workers.ses_webhooks")),
                     ("email-events", from.count("workers.email_events")),
+                    ("webhook-fanout", from.count("workers.webhook_fanout")),
+                    ("webhook-delivery", from.count("workers.webhook_delivery")),
                     ("probe", from.count("workers.probe")),
                 ],
                 time_limit: from.duration("workers.time_limit"),
                 shutdown_grace: from.duration("workers.shutdown_grace"),
             },
+            webhooks: Webhooks { allow_private: from.text("webhooks.allow_private") == "true" },
             heartbeat: from.text("schedules.heartbeat"),
             http: Http {
                 listen: match from.value("http.listen") {

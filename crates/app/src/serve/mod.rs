@@ -20,6 +20,7 @@ use tidings_http_api::{
 use tidings_jobs::Stop;
 use tidings_signals::replies::Replies;
 use tidings_signals::sns::{self, Sns};
+use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -97,6 +98,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         limits: limits(&config.http)?,
     };
     let mut routes = router(api);
+    let targets = Targets::new(config.webhooks.allow_private);
     if config.roles.http {
         let limits = limits(&config.http)?;
         let replies = Replies::new(access.clone(), config.data_ttl_days);
@@ -105,7 +107,7 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
             certificate_origin: config.signals.sns_certificate_origin.clone(),
         });
         routes = routes.merge(provider(access.clone(), sns, limits));
-        routes = routes.merge(v1(access, replies, limits));
+        routes = routes.merge(v1(access, replies, targets, limits));
         routes = routes.merge(public(runtime.tracking.clone(), limits));
     }
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);

@@ -1,7 +1,9 @@
-//! Deletes items past their TTL, now and then, in bounded batches.
+//! Deletes items past their TTL, and what webhooks were told long ago, now and then, in bounded batches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidings_access::Access;
 use tidings_kernel::ItemEngine;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
@@ -39,6 +41,34 @@ pub(super) async fn run(engine: Arc<dyn ItemEngine>, sweep: Sweep, stopped: watc
                         error,
                         "Sweeping failed; it is tried again at the next interval"
                     );
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// What is kept for weeks need not be looked at every minute.
+const WEBHOOKS: Duration = Duration::from_secs(60 * 60);
+
+/// Forgets what webhooks were told, when it is old, until it is told to stop.
+pub(super) async fn forget_webhooks(access: Access, batch: usize, stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(WEBHOOKS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let stop = until(stopped.clone());
+    tokio::pin!(stop);
+    loop {
+        tokio::select! {
+            () = &mut stop => return,
+            _ = ticks.tick() => {}
+        }
+        while !*stopped.borrow() {
+            match tidings_webhooks::sweep(&access, batch).await {
+                Ok(count) if count < batch => break,
+                Ok(_) => {}
+                Err(error) => {
+                    let error = format!("{:#}", anyhow::Error::new(error));
+                    tracing::warn!(error, "Old deliveries of webhooks could not be deleted");
                     break;
                 }
             }

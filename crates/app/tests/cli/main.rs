@@ -12,7 +12,9 @@ mod help;
 mod items;
 #[cfg(feature = "aws")]
 mod lambda;
+mod people;
 mod postgres;
 mod queues;
 mod serve;
+mod webhooks;
 mod world;

@@ -20,7 +20,7 @@ use tidings_sql::{Database, DatabaseError};
 
 pub use keys::{SigningKey, list, rotate};
 pub use target::{MAX_TARGET_BYTES, is_target, location};
-pub use token::Purpose;
+pub use token::{Purpose, has_our_form};
 
 use keys::Keyring;
 use token::{Refused, Token};

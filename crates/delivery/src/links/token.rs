@@ -138,6 +138,12 @@ impl Keyring {
     }
 }
 
+/// Whether a text has the form of our tokens, good or not. Others who see opens and clicks may have their own.
+pub fn has_our_form(text: &str) -> bool {
+    let bytes = URL_SAFE_NO_PAD.decode(text).unwrap_or_default();
+    text.len() <= MAX_TOKEN_BYTES && bytes.len() > MAC && bytes[0] == VERSION
+}
+
 fn addressee(rest: &mut &[u8]) -> Result<Addressee, Refused> {
     let workspace = take(rest)?;
     let kind = byte(rest)?;

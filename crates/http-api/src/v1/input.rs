@@ -121,19 +121,13 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Vec<T>> {
-        let values = match self.take(name) {
-            None => return self.wrong(name, "this is required"),
-            Some(Value::Array(values)) if !values.is_empty() => values,
-            Some(_) => return self.wrong(name, "use a list of at least one text"),
-        };
-        if values.len() > ENTRIES {
-            return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
+        match self.optional_list(name)? {
+            Some(values) if values.is_empty() => {
+                self.wrong(name, "use a list of at least one text")
+            }
+            Some(values) => Some(values),
+            None => self.wrong(name, "this is required"),
         }
-        let read = values.iter().enumerate();
-        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
-        // All of them first: the first mistake must not hide the second.
-        let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect()
     }
 
     /// A list of texts that may be left out, or be empty.
@@ -150,6 +144,7 @@ impl Fields {
         };
         let read = values.iter().enumerate();
         let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
+        // All of them first: the first mistake must not hide the second.
         let read: Vec<Option<T>> = read.collect();
         read.into_iter().collect::<Option<_>>().map(Some)
     }

@@ -8,6 +8,7 @@ mod auth;
 mod captured;
 mod clients;
 mod consent;
+mod contacts;
 mod eligibility;
 mod events;
 mod inbound;
@@ -20,9 +21,12 @@ mod senders;
 mod settings;
 mod stats;
 mod subscriptions;
+mod suppressions;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod webhook_deliveries;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -34,6 +38,7 @@ use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::Messages;
 use tidings_signals::replies::Replies;
+use tidings_webhooks::Targets;
 use utoipa::Modify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -52,14 +57,16 @@ pub use auth::REFUSED_METRIC;
 pub(crate) struct V1 {
     access: Access,
     replies: Replies,
+    /// Where webhooks may lead.
+    targets: Targets,
     quotas: Arc<Quotas>,
     messages: Messages,
 }
 
 /// The routes under `/v1`, to be merged with `router`.
-pub fn v1(access: Access, replies: Replies, limits: Limits) -> Router {
+pub fn v1(access: Access, replies: Replies, targets: Targets, limits: Limits) -> Router {
     let messages = Messages::new(Templates::default());
-    let state = V1 { access, replies, quotas: Arc::default(), messages };
+    let state = V1 { access, replies, targets, quotas: Arc::default(), messages };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
     let describe = move || async move {
@@ -96,6 +103,12 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(stats::template))
         .routes(routes!(stats::sequence))
         .routes(routes!(inbound::receive))
+        .routes(routes!(contacts::list, contacts::upsert))
+        .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
+        .routes(routes!(contacts::remove_tag))
+        .routes(routes!(suppressions::list, suppressions::add))
+        .routes(routes!(suppressions::show, suppressions::lift))
         .routes(routes!(audiences::list, audiences::create))
         .routes(routes!(audiences::show, audiences::update))
         .routes(routes!(topics::list, topics::create))
@@ -119,6 +132,16 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
+        .routes(routes!(webhooks::list, webhooks::create))
+        .routes(routes!(webhooks::show, webhooks::update, webhooks::delete))
+        .routes(routes!(webhooks::rotate_secret))
+        .routes(routes!(webhooks::disable))
+        .routes(routes!(webhooks::enable))
+        .routes(routes!(webhook_deliveries::list))
+        .routes(routes!(webhook_deliveries::test))
+        .routes(routes!(webhook_deliveries::replay_failed))
+        .routes(routes!(webhook_deliveries::show))
+        .routes(routes!(webhook_deliveries::replay))
 }
 
 #[derive(utoipa::OpenApi)]

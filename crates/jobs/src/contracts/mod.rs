@@ -21,6 +21,7 @@ mod sns;
 #[cfg(test)]
 mod tests;
 mod transactional_email;
+mod webhooks;
 
 pub use campaign_email::CampaignEmail;
 pub use email_events::{EmailEvent, EventType};
@@ -34,19 +35,22 @@ pub use ses_webhooks::{NotificationType, Provider, SesWebhook};
 pub use shape::{Field, Kind, Presence, Shape};
 pub use sns::{IngressError, SesEvent};
 pub use transactional_email::TransactionalEmail;
+pub use webhooks::{WebhookDelivery, WebhookFanout};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 7] = [
+pub static ALL: [&Shape; 9] = [
     TransactionalEmail::SHAPE,
     CampaignEmail::SHAPE,
     SesWebhook::SHAPE,
     EmailEvent::SHAPE,
     LeadIngestion::SHAPE,
     LeadEvent::SHAPE,
+    WebhookFanout::SHAPE,
+    WebhookDelivery::SHAPE,
     Probe::SHAPE,
 ];
 

@@ -114,10 +114,14 @@ pub mod queues {
     pub static MEMORY_PROCESSING: Queue = queue("memory-processing", 60);
     /// Events of a timeline that change features.
     pub static FEATURE_PROCESSING: Queue = queue("feature-processing", 60);
+    /// Something happened that others want to be told: once for each of them, into the queue after this one.
+    pub static WEBHOOK_FANOUT: Queue = queue("webhook-fanout", 60);
+    /// One thing to tell to one endpoint of somebody else's.
+    pub static WEBHOOK_DELIVERY: Queue = queue("webhook-delivery", 60);
     /// An operator's question whether queues and workers work, and how fast.
     pub static PROBE: Queue = queue("probe", 30);
 
-    pub static ALL: [&Queue; 8] = [
+    pub static ALL: [&Queue; 10] = [
         &TRANSACTIONAL_EMAIL,
         &CAMPAIGN_EMAIL,
         &SES_WEBHOOKS,
@@ -125,6 +129,8 @@ pub mod queues {
         &LEAD_INGESTION,
         &MEMORY_PROCESSING,
         &FEATURE_PROCESSING,
+        &WEBHOOK_FANOUT,
+        &WEBHOOK_DELIVERY,
         &PROBE,
     ];
 

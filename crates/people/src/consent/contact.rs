@@ -6,7 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
-use crate::contacts::{ContactId, ensure};
+use crate::contacts::{self, ContactId};
 
 /// So many addresses of one person are marked when he leaves.
 const ADDRESSES: i64 = 50;
@@ -31,8 +31,8 @@ pub(super) fn found_or_made(
     match whom {
         Whom::Contact(_) => Ok(None),
         Whom::Email(email) => {
-            let id = ensure(tx, cx, email)?;
-            find(tx, cx, &Whom::Contact(id))
+            let id = contacts::ensure(tx, cx, email)?;
+            find(tx, cx, &Whom::Contact(id.get().into()))
         }
     }
 }

@@ -7,12 +7,14 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use serde_json::json;
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, row_ids};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::contact;
 use super::{AudienceId, By, TopicId, Whom, WordError};
 use crate::contacts::ContactId;
+use crate::news;
 
 row_ids! {
     /// A row of the log.
@@ -128,7 +130,7 @@ pub(super) fn write(
     let sql =
         "INSERT INTO consent_log (workspace_id, lead_id, audience_id, client_id, topic_id, action,
                    acted_by, source, reason, ip, user_agent, text_version, happened_at)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING id";
     let ip = act.proof.ip.map(|ip| ip.to_string());
     let user_agent = act.proof.user_agent.as_deref().map(shortened).filter(|it| !it.is_empty());
     let params = [
@@ -146,7 +148,17 @@ pub(super) fn write(
         text(act.proof.text_version.as_ref().map(Line::as_str)),
         Param::Int(cx.now().as_millisecond()),
     ];
-    tx.execute(sql, &params).map(drop)
+    let rows = tx.query(sql, &params)?;
+    let id = rows.first().ok_or(DatabaseError::NoRow)?.int(0)?;
+    let data = json!({
+        "contact_id": contact.get(),
+        "audience_id": about.audience.map(AudienceId::get),
+        "client_id": about.client.map(ClientId::get),
+    });
+    match news::consent(cx, id, action, data) {
+        Some(told) => tidings_webhooks::announce(cx, tx, &told),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn number(value: Option<i64>) -> Param<'static> {

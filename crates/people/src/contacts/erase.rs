@@ -2,7 +2,7 @@
 //!
 //! It begins in one transaction of the relations: the identities go, and a row of `erasures` says which addresses are still
 //! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
-//! which can be done twice; a call after a crash goes on where the last one ended. Not here: bodies of webhooks, which keep their own time.
+//! which can be done twice; a call after a crash goes on where the last one ended. What webhooks were told goes with the relations.
 
 use std::sync::Arc;
 
@@ -17,6 +17,7 @@ use super::ContactId;
 use super::profile::Profile;
 use super::store;
 use crate::keys;
+use crate::news;
 use crate::race;
 use crate::suppression::memory::{Memory, Secret};
 use crate::suppression::{Kind, Suppression};
@@ -76,8 +77,12 @@ async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
 fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, DatabaseError> {
     let secret = Secret::find_or_make(tx, cx)?;
     let hash = secret.hash(email);
+    tidings_webhooks::erase(tx, cx, email)?;
     if let Some(known) = store::find(tx, cx, email)? {
         let addresses = addresses_of(tx, known.id)?;
+        for address in addresses.iter().filter_map(|address| address.parse().ok()) {
+            tidings_webhooks::erase(tx, cx, &address)?;
+        }
         clear_relations(tx, cx, known.id)?;
         let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
         let sql = "INSERT INTO erasures (workspace_id, lead_id, address_hash, addresses, begun_at)
@@ -93,6 +98,7 @@ fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, Databas
         ];
         tx.execute(sql, &params)?;
         cx.record(tx, "contact.erase", "contact", &known.id.to_string())?;
+        tidings_webhooks::announce(cx, tx, &news::deleted(cx, known.id.get()))?;
     }
     under_way(tx, cx, email, &hash, secret)
 }

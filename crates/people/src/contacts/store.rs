@@ -6,6 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::values::ContactId;
+use crate::news;
 
 /// What the relations say of the person with an address.
 #[derive(Debug, Clone)]
@@ -61,5 +62,6 @@ pub fn ensure(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<ContactI
         "INSERT INTO lead_organizations (workspace_id, lead_id, created_at, updated_at)
                         VALUES ($1, $2, $3, $3)";
     tx.execute(organization, &[workspace, Param::Int(id), now])?;
+    tidings_webhooks::announce(cx, tx, &news::created(cx, id, email))?;
     Ok(ContactId::from(id))
 }

@@ -9,6 +9,7 @@ use super::rules::{self, Edit, Plan};
 use super::store::Known;
 use super::{Contact, UpsertError, Upserted};
 use crate::keys;
+use crate::news;
 use crate::race;
 use crate::suppression::Suppression;
 use crate::suppression::memory::{Memory, Secret};
@@ -48,7 +49,13 @@ pub(crate) async fn write(
         let update = held.update(email, &person.known, &plan, cx.now());
         let after = update.apply(held.profile.as_ref().map(Profile::item));
         let after = after.map_err(|error| StorageError::from(StoreError::from(error)))?;
-        match items.transact(held.txn(email, update, &plan, cx.now())).await {
+        let mut txn = held.txn(email, update, &plan, cx.now());
+        if !created {
+            let told = news::updated(cx, person.known.id.get(), email);
+            let told = tidings_webhooks::message(cx, &told).await.map_err(StorageError::from)?;
+            txn = told.into_iter().fold(txn, Txn::enqueue);
+        }
+        match items.transact(txn).await {
             Ok(()) => {
                 let profile = after.map(Profile::from).unwrap_or_default();
                 let contact = Contact::new(email.clone(), &person.known, &profile);

@@ -11,6 +11,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Dialect, Param, Tx};
 
 use crate::contacts::store::Known;
+use crate::news;
 
 /// By their normalised address.
 pub(super) type Contacts = HashMap<String, Known>;
@@ -72,6 +73,8 @@ pub(super) fn ensure(
     let made: Vec<(i64, &EmailAddress)> = ids.into_iter().zip(missing).collect();
     insert_identities(tx, cx, &made, source)?;
     insert_organizations(tx, cx, &made)?;
+    let told: Vec<_> = made.iter().map(|(id, email)| news::created(cx, *id, email)).collect();
+    tidings_webhooks::announce_all(cx, tx, &told)?;
     for (id, email) in made {
         let known = Known {
             id: id.into(),

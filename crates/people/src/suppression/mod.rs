@@ -18,6 +18,7 @@ use tidings_access::{Cx, Limit, Page, StorageError, in_millis};
 use tidings_kernel::{EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables};
 
 use crate::keys;
+use crate::news;
 use crate::race;
 use memory::Memory;
 use store::Held;
@@ -76,7 +77,9 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
     let mut told = false;
     for _ in 0..race::ATTEMPTS {
         let held = Held::load(&items, &cmd.email).await?;
-        if held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
+        // SES repeats a bounce for up to a day. One from before the lift must not bring the suppression back; what
+        // somebody decides here is decided now.
+        if cmd.source.is_some() && held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
             return Ok(Suppressed::Stale);
         }
         if let Some(current) = &held.suppression
@@ -94,7 +97,11 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             suppression.to_entry(),
             Expect::Anything,
         ));
-        let txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
+        let mut txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
+        if held.suppression.is_none() {
+            let told = tidings_webhooks::message(cx, &news::suppressed(&suppression)).await?;
+            txn = told.into_iter().fold(txn, Txn::enqueue);
+        }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
             Ok(()) => return Ok(Suppressed::New(suppression)),

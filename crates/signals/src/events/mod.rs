@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod convergence;
 mod counters;
+mod news;
 mod revise;
 mod rules;
 mod store;

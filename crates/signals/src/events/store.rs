@@ -14,7 +14,7 @@ use tidings_people::keys as people;
 
 use self::keys::{digest, shard};
 use super::counters::{Seen, counted};
-use super::{Event, EventKind, RecordError, Recorded};
+use super::{Event, EventKind, RecordError, Recorded, news};
 
 /// How often a transaction is put together anew before somebody else shall try.
 const TRIES: usize = 8;
@@ -85,6 +85,10 @@ pub(super) async fn append(
     if items.get(&tables::EVENTS, &keys::seen(&event.id)).await?.is_some() {
         return Ok(Recorded::Before);
     }
+    let told = match news::of(event, message) {
+        Some(told) => tidings_webhooks::message(cx, &told).await?,
+        None => None,
+    };
     let mut digits = 0;
     let mut known = match message {
         Some(message) => items.get(&tables::EVENTS, &keys::message(message.source)).await?,
@@ -92,7 +96,10 @@ pub(super) async fn append(
     };
     for _ in 0..TRIES {
         let draft = Draft { event, message, known: known.as_ref(), digits, now: cx.now() };
-        let reasons = match items.transact(draft.transaction()).await {
+        let reasons = match items
+            .transact(told.iter().cloned().fold(draft.transaction(), Txn::enqueue))
+            .await
+        {
             Ok(()) => return Ok(Recorded::Now),
             Err(StoreError::Cancelled(reasons)) => reasons,
             Err(StoreError::Conflict) => continue,

@@ -20,6 +20,7 @@ each_store!(
     an_erased_person_leaves_no_events,
     a_message_of_another_workspace_is_not_found,
     what_was_seen_stays_seen_after_its_time,
+    others_are_told_of_an_event_once,
 );
 
 pub(crate) const AT: &str = "2026-07-01T12:00:00.123Z";
@@ -261,4 +262,39 @@ async fn what_was_seen_stays_seen_after_its_time(bed: &Bed) {
     assert_eq!(record(&cx, open).await.unwrap(), Recorded::Now);
     let counted = counts(&cx, &keys::sequence("spring")).await;
     assert_eq!((counted.open_count, counted.unique_open_count), (2, 1));
+}
+
+async fn others_are_told_of_an_event_once(bed: &Bed) {
+    use tidings_webhooks::{EventTypes, Targets, endpoints};
+
+    let cx = bed.cx().await;
+    let create = endpoints::Create {
+        url: "http://127.0.0.1:9/".parse().unwrap(),
+        description: None,
+        event_types: EventTypes::All,
+    };
+    endpoints::create(&cx, &Targets::new(true), create).await.unwrap();
+    let (message, _) = messages(bed, &cx).await;
+    for _ in 0..2 {
+        record(&cx, event("e1", EventKind::Delivery, message)).await.unwrap();
+        record(&cx, event("e2", EventKind::Send, message)).await.unwrap();
+        let bounce = Bounce { kind: "Transient".to_owned(), ..Bounce::default() };
+        record(&cx, event("e3", EventKind::Bounce(bounce), message)).await.unwrap();
+        let feedback = Some("not-spam".to_owned());
+        record(&cx, event("e4", EventKind::Complaint { feedback }, message)).await.unwrap();
+    }
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'webhook-fanout' ORDER BY id";
+    let rows = cx.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| serde_json::from_str::<serde_json::Value>(row.text(0).unwrap()).unwrap())
+        .collect();
+    let types: Vec<_> = told.iter().map(|one| one["event_type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["email.delivered", "email.bounced"]);
+    assert_eq!(told[0]["occurred_at"], AT);
+    assert_eq!(told[0]["data"]["email"], "ada@example.org");
+    assert_eq!(told[0]["data"]["message"], message.reference());
+    assert_eq!(told[1]["data"]["permanent"], false);
+    assert_eq!(told[1]["data"]["bounce_class"], "soft");
 }

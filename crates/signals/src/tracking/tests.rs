@@ -28,6 +28,7 @@ each_store!(
     what_is_not_signed_for_its_row_and_purpose_is_given_up,
     a_machine_that_clicks_every_link_is_found_out_with_its_first_click,
     a_verdict_is_decided_anew_when_more_is_known,
+    two_nodes_at_once_count_and_correct_once,
     a_head_request_is_a_machine_and_counted,
     who_asks_not_to_be_tracked_leaves_no_address,
     an_erased_reader_leaves_nothing,
@@ -246,11 +247,18 @@ async fn what_is_not_signed_for_its_row_and_purpose_is_given_up(bed: &Bed) {
     let other_target =
         EmailEvent { url: Some("https://evil.example.net/".into()), ..click.clone() };
     let no_target = EmailEvent { url: None, ..click };
-    let forged = EmailEvent { tracking_token: Some("AAAA".into()), ..pixel.clone() };
+    let cut = pixel.tracking_token.as_ref().map(|token| token[..token.len() - 2].to_owned());
+    let forged = EmailEvent { tracking_token: cut, ..pixel.clone() };
+    let no_row = EmailEvent {
+        tracking_token: Some("tracking-token-123".into()),
+        campaign_recipient_id: None,
+        ..pixel.clone()
+    };
     let gone = Addressee { source: Source::Recipient(999), ..world.to };
     let gone =
         hits::event(bed.access.now(), EventType::Open, &world.token(&links.pixel(&gone)), &gone);
-    for event in [other_row, other_purpose, as_click, other_target, no_target, forged, gone] {
+    for event in [other_row, other_purpose, as_click, other_target, no_target, forged, no_row, gone]
+    {
         let outcome = world.handle(&event).await;
         assert!(matches!(outcome, Outcome::Dead { .. }), "{event:?}: {outcome:?}");
     }
@@ -320,6 +328,27 @@ async fn a_verdict_is_decided_anew_when_more_is_known(bed: &Bed) {
     assert_eq!((counts.human_open_count, counts.unique_human_open_count), (2, 1));
 }
 
+async fn two_nodes_at_once_count_and_correct_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    let mut event = world.event(EventType::Open, &world.tracking.links.pixel(&world.to));
+    event.metadata = serde_json::json!({ "user_agent": FIREFOX }).as_object().cloned();
+    let both = tokio::join!(world.handle(&event), world.handle(&event));
+    // Whoever came second may have to come again.
+    assert!(both.0 == Outcome::Done || both.1 == Outcome::Done, "{both:?}");
+    assert_eq!(world.handle(&event).await, Outcome::Done);
+    let counts = world.counts().await;
+    assert_eq!((counts.open_count, counts.human_open_count), (1, 1));
+
+    let later = bed.access.now().as_millisecond() + 60_000;
+    world.run(&format!("UPDATE campaign_recipients SET delivered_at = {later}")).await;
+    let source = world.to.source;
+    let both = tokio::join!(recompute(&world.cx, source), recompute(&world.cx, source));
+    assert_eq!(both.0.unwrap() + both.1.unwrap(), 1, "one of them has corrected it");
+    let counts = world.counts().await;
+    assert_eq!((counts.open_count, counts.unique_open_count), (1, 1));
+    assert_eq!((counts.human_open_count, counts.unique_human_open_count), (0, 0));
+}
+
 async fn a_head_request_is_a_machine_and_counted(bed: &Bed) {
     let world = World::new(bed).await;
     world.open(&Request { head: true, ..person() }).await;
@@ -365,6 +394,14 @@ async fn without_a_token_the_row_says_whose_it_is(bed: &Bed) {
     let event = EmailEvent { tracking_token: None, ..event };
     assert_eq!(world.handle(&event).await, Outcome::Done);
     assert_eq!(world.events().await, ["open unknown"]);
+    // The contract lets a token be any text, and its own example has one that is not of our making.
+    let other = EmailEvent {
+        tracking_token: Some("tracking-token-123".into()),
+        idempotency_key: "open:tracking-token-123:2026-05-24T12:00:01Z".into(),
+        ..event.clone()
+    };
+    assert_eq!(world.handle(&other).await, Outcome::Done);
+    assert_eq!(world.events().await, ["open unknown", "open unknown"]);
     let nobody = EmailEvent { campaign_recipient_id: None, ..event };
     assert!(matches!(world.handle(&nobody).await, Outcome::Dead { .. }));
 }

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
-use tidings_delivery::links::{Addressee, ReadError};
+use tidings_delivery::links::{Addressee, ReadError, has_our_form};
 use tidings_jobs::contracts::{EmailEvent, EventType};
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::EmailAddress;
@@ -92,8 +92,8 @@ impl Worker {
         }
     }
 
-    /// The workspace and the row. A token proves them; without one whoever could write into the queue is believed,
-    /// and the row says whose it is.
+    /// The workspace and the row. A token of ours proves them. Without one, or with one of another system's making,
+    /// whoever could write into the queue is believed, and the row says whose it is.
     async fn about(
         &self,
         event: &EmailEvent,
@@ -104,7 +104,8 @@ impl Worker {
             (None, Some(id)) => Some(Source::Transactional(id)),
             (None, None) => None,
         };
-        let Some(token) = event.tracking_token.as_deref() else {
+        let token = event.tracking_token.as_deref();
+        let Some(token) = token.filter(|token| has_our_form(token) || named.is_none()) else {
             let source = named.ok_or_else(foreign)?;
             let database = self.0.access.database();
             let found = database.read(move |tx| Message::find(tx, source)).await?;

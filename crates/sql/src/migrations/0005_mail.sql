@@ -117,7 +117,8 @@ CREATE TABLE captured_mails (
 );
 CREATE INDEX captured_mails_list ON captured_mails (workspace_id, id);
 
--- Whom we tell what happened.
+-- Whom we tell what happened. One that is deleted stays for its history, without its secrets. `failures` counts those in
+-- a row, and `failing_since` is the time of the first of them.
 CREATE TABLE webhook_endpoints (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
@@ -131,29 +132,46 @@ CREATE TABLE webhook_endpoints (
     failing_since BIGINT,
     disabled_at BIGINT,
     disabled_reason TEXT,
+    deleted_at BIGINT,
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
     updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
-    UNIQUE (workspace_id, id)
+    UNIQUE (workspace_id, id),
+    CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL)),
+    CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
+    CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL)
 );
 CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id);
 
+-- What each of them is told. `about` is a hash of the address in the body, so that erasure finds it; an erased or old
+-- body is empty. `attempts` counts since the delivery was made or replayed. Whoever tries has the row until `claimed_until`.
 CREATE TABLE webhook_deliveries (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     endpoint_id BIGINT NOT NULL,
     event_id {key} NOT NULL CHECK (length(event_id) BETWEEN 1 AND 255),
     event_type {key} NOT NULL CHECK (length(event_type) BETWEEN 1 AND 100),
+    about {key},
     body TEXT NOT NULL,
     status {key} NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'delivered', 'failed')),
+    failure TEXT,
     attempts BIGINT NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     next_attempt_at BIGINT,
+    claimed_until BIGINT,
     delivered_at BIGINT,
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
     UNIQUE (workspace_id, id),
     UNIQUE (endpoint_id, event_id),
+    CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL)),
+    CHECK ((status = 'delivered') = (delivered_at IS NOT NULL)),
+    CHECK ((status = 'failed') = (failure IS NOT NULL)),
     FOREIGN KEY (workspace_id, endpoint_id) REFERENCES webhook_endpoints (workspace_id, id)
 );
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, id);
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (endpoint_id, id) WHERE status = 'failed';
+CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (endpoint_id, id) WHERE status = 'pending';
+CREATE INDEX webhook_deliveries_about ON webhook_deliveries (workspace_id, about) WHERE about IS NOT NULL;
+CREATE INDEX webhook_deliveries_age ON webhook_deliveries (created_at);
+CREATE INDEX webhook_deliveries_bodies ON webhook_deliveries (created_at) WHERE body <> '';
 
 CREATE TABLE webhook_attempts (
     id {serial} CHECK (id > 0),

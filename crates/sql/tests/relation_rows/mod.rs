@@ -7,7 +7,7 @@ pub(crate) struct Table {
     pub(crate) refused: &'static [&'static [(&'static str, &'static str)]],
 }
 
-pub(crate) const TABLES: [Table; 19] = [
+pub(crate) const TABLES: &[Table] = &[
     Table {
         name: "workspaces",
         row: &[("name", "'c'"), ("created_at", "1")],
@@ -352,6 +352,96 @@ pub(crate) const TABLES: [Table; 19] = [
             &[("reason", "NULL")],
             &[("received_at", "-1")],
             &[("body", "NULL")],
+        ],
+    },
+    Table {
+        name: "webhook_endpoints",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("url", "'https://example.org/hooks'"),
+            ("secret", "'whsec_c2VjcmV0'"),
+            ("created_at", "1"),
+            ("updated_at", "1"),
+        ],
+        refused: &[
+            &[("url", "''")],
+            &[("secret", "NULL")],
+            &[("failures", "-1")],
+            &[("disabled_at", "1")],
+            &[("disabled_reason", "'manual'")],
+            &[("deleted_at", "1")],
+            &[("previous_secret", "'whsec_b2xk'")],
+            &[("workspace_id", "999")],
+        ],
+    },
+    Table {
+        name: "webhook_deliveries",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("endpoint_id", "<webhook a>"),
+            ("event_id", "'evt_2'"),
+            ("event_type", "'email.sent'"),
+            ("body", "'{}'"),
+            ("next_attempt_at", "1"),
+            ("created_at", "1"),
+        ],
+        refused: &[
+            &[("event_id", "'evt_1'")],
+            &[("event_id", "''")],
+            &[("event_type", "''")],
+            &[("endpoint_id", "<webhook b>")],
+            &[("status", "'lost'")],
+            &[("next_attempt_at", "NULL")],
+            &[("status", "'delivered'"), ("next_attempt_at", "NULL")],
+            &[("status", "'failed'"), ("next_attempt_at", "NULL")],
+            &[("delivered_at", "1")],
+            &[("failure", "'exhausted'")],
+            &[("attempts", "-1")],
+            &[("workspace_id", "<workspace b>")],
+        ],
+    },
+    Table {
+        name: "webhook_attempts",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("delivery_id", "<delivery a>"),
+            ("status_code", "204"),
+            ("duration_ms", "12"),
+            ("attempted_at", "1"),
+        ],
+        refused: &[
+            &[("delivery_id", "<delivery b>")],
+            &[("delivery_id", "999")],
+            &[("duration_ms", "-1")],
+            &[("attempted_at", "-1")],
+        ],
+    },
+    Table {
+        name: "suppression_keys",
+        row: &[("workspace_id", "<workspace a>"), ("secret", "'{hash}'"), ("created_at", "1")],
+        refused: &[
+            &[("workspace_id", "999")],
+            &[("secret", "'short'")],
+            &[("secret", "NULL")],
+            &[("created_at", "-1")],
+        ],
+    },
+    Table {
+        name: "erasures",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("lead_id", "<lead a>"),
+            ("address_hash", "'{hash}'"),
+            ("addresses", "'[]'"),
+            ("begun_at", "1"),
+        ],
+        refused: &[
+            &[("lead_id", "<lead b>")],
+            &[("workspace_id", "<workspace b>")],
+            &[("address_hash", "'ada@example.org'")],
+            &[("addresses", "NULL")],
+            &[("done_at", "5")],
+            &[("begun_at", "-1")],
         ],
     },
 ];

@@ -5,7 +5,9 @@ use serde_json::Value;
 use tidings_access::clients::{self, Create};
 use tidings_access::keys::{self, Issued};
 use tidings_access::{Cx, Scope, Scopes, authenticate};
-use tidings_kernel::{Item, Put, tables};
+use tidings_kernel::{EmailAddress, Item, Put, tables};
+use tidings_people::{contacts, suppression};
+use tidings_webhooks::{EventTypes, Targets, deliveries, endpoints};
 
 use super::{World, slug};
 use crate::openapi;
@@ -41,7 +43,16 @@ impl Route {
             .replace("{slug}", "hidden")
             .replace("/messages/{id}", "/messages/1")
             .replace("{sequence_id}", "hidden")
-            .replace("{public_id}", victim.key.public_id.as_str());
+            .replace("{public_id}", victim.key.public_id.as_str())
+            // The first two of the database are acme's; what is deleted is not asked for again.
+            .replace("{webhook_id}", if self.method == "DELETE" { "2" } else { "1" })
+            .replace("{delivery_id}", "1")
+            .replace("{email}", "hidden@example.org")
+            .replace("{tag}", "vip");
+        let path = match (self.method.as_str(), self.template.as_str()) {
+            ("DELETE", "/v1/suppressions/{email}") => path + "?reason=back",
+            _ => path,
+        };
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
         // What the route cannot do without.
         let query = match (self.method.as_str(), self.template.as_str()) {
@@ -64,6 +75,15 @@ impl Route {
             ("POST", "/v1/messages/{id}/settle") => r#"{"outcome":"sent"}"#,
             ("POST", "/v1/clients/{slug}/keys") => r#"{"name":"new","scopes":["manage"]}"#,
             ("POST", "/v1/inbound") => r#"{"mime":"From: eve@example.org\r\n\r\nHello"}"#,
+            ("POST", "/v1/webhooks") | ("PATCH", "/v1/webhooks/{webhook_id}") => {
+                r#"{"url":"http://127.0.0.1:9/"}"#
+            }
+            ("POST", "/v1/webhooks/{webhook_id}/replay") => r#"{"since":"2026-01-01T00:00:00Z"}"#,
+            ("POST", path) if path.starts_with("/v1/webhook") => "",
+            ("POST", "/v1/contacts") => r#"{"email":"hidden@example.org"}"#,
+            ("PATCH", "/v1/contacts/{email}") => r#"{"first_name":"Other"}"#,
+            ("PUT" | "POST", "/v1/contacts/{email}/tags") => r#"{"tags":["other"]}"#,
+            ("POST", "/v1/suppressions") => r#"{"email":"hidden@example.org","reason":"why not"}"#,
             ("POST", "/v1/clients/{slug}/disable" | "/v1/clients/{slug}/enable")
             | ("GET" | "DELETE", _) => "",
             _ => panic!("tell this test what to send to {} {}", self.method, self.template),
@@ -94,6 +114,26 @@ impl Route {
                 | "/v1/messages/dry-run"
                 | "/v1/messages/{id}/cancel",
             ) => Some(Scope::Send),
+            ("GET", path) if path.starts_with("/v1/webhook") => Some(Scope::Read),
+            ("POST" | "PATCH" | "DELETE", path) if path.starts_with("/v1/webhook") => {
+                Some(Scope::Manage)
+            }
+            (
+                "GET",
+                "/v1/contacts"
+                | "/v1/contacts/{email}"
+                | "/v1/suppressions"
+                | "/v1/suppressions/{email}",
+            ) => Some(Scope::Read),
+            (
+                "POST" | "PUT" | "PATCH" | "DELETE",
+                "/v1/contacts"
+                | "/v1/contacts/{email}"
+                | "/v1/contacts/{email}/tags"
+                | "/v1/contacts/{email}/tags/{tag}"
+                | "/v1/suppressions"
+                | "/v1/suppressions/{email}",
+            ) => Some(Scope::Manage),
             (
                 "POST",
                 "/v1/clients"
@@ -109,12 +149,22 @@ impl Route {
     }
 }
 
-/// A client that only `acme` has, and a key of it.
+/// A client that only `acme` has, a key of it, and a contact.
 async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
     count_something(&world.acme).await;
     super::messages::hello(world, &world.acme).await;
+    for _ in 0..2 {
+        let create = endpoints::Create {
+            url: "http://127.0.0.1:9/Top-secret".parse().unwrap(),
+            description: Some("Top secret".parse().unwrap()),
+            event_types: EventTypes::All,
+        };
+        let made = endpoints::create(&world.acme, &Targets::new(true), create).await.unwrap();
+        deliveries::send_test(&world.acme, made.endpoint.id).await.unwrap();
+    }
+    put_contact(world).await;
     world.key(&world.acme, Scopes::all()).await
 }
 
@@ -124,11 +174,40 @@ async fn count_something(cx: &Cx) {
     cx.items().await.unwrap().put(Put::new(&tables::MAIN, item)).await.unwrap();
 }
 
+/// A contact that only `acme` has, who is suppressed.
+async fn put_contact(world: &World) {
+    let email: EmailAddress = "hidden@example.org".parse().unwrap();
+    let contact = contacts::Upsert {
+        email: email.clone(),
+        first_name: Some("Top secret".parse().unwrap()),
+        attributes: contacts::Attributes::default(),
+        tags: Some(contacts::TagChange::Add(["vip".parse().unwrap()].into())),
+    };
+    contacts::upsert(&world.acme, contact).await.unwrap();
+    let suppress = suppression::Suppress {
+        email,
+        kind: suppression::Kind::Manual,
+        reason: "Top secret".parse().unwrap(),
+        source: None,
+        note: None,
+        at: world.acme.now(),
+    };
+    suppression::suppress(&world.acme, suppress).await.unwrap();
+}
+
 /// Everything but when keys were last used, which a refused request may change.
 async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
-    for path in ["/v1/clients", "/v1/clients/hidden/keys", "/v1/clients/shop/keys", "/v1/messages"]
-    {
+    for path in [
+        "/v1/clients",
+        "/v1/clients/hidden/keys",
+        "/v1/clients/shop/keys",
+        "/v1/webhooks",
+        "/v1/webhooks/1/deliveries",
+        "/v1/contacts",
+        "/v1/suppressions",
+        "/v1/messages",
+    ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
         let mut page = answer.json();
@@ -153,7 +232,10 @@ async fn a_key_of_another_workspace_finds_nothing_and_changes_nothing() {
         let line = route.line(&victim);
         let key = stranger.api_key.expose();
         let answer = world.send(&line, Some(&key), route.body()).await;
-        if route.template.contains('{') {
+        if (route.method.as_str(), route.template.as_str()) == ("DELETE", "/v1/contacts/{email}") {
+            // Whoever is not there is erased already.
+            assert_eq!(answer.body, r#"{"erased":false}"#);
+        } else if route.template.contains('{') {
             assert_eq!(answer.status, 404, "{line}: {}", answer.body);
         } else {
             assert!((200..300).contains(&answer.status), "{line}: {}", answer.body);
@@ -218,10 +300,16 @@ async fn its_scope_alone_opens_a_route() {
             ("POST", "/v1/messages") => 202,
             // The message is not uncertain.
             ("POST", "/v1/messages/{id}/settle") => 409,
-            ("POST", "/v1/clients/{slug}/keys") => 201,
             ("POST", "/v1/inbound") => 202,
+            ("POST", "/v1/clients/{slug}/keys" | "/v1/webhooks") => 201,
+            ("DELETE", "/v1/webhooks/{webhook_id}") => 204,
+            ("POST", "/v1/webhooks/{webhook_id}/test" | "/v1/webhooks/{webhook_id}/replay") => 202,
+            // It is still being tried.
+            ("POST", "/v1/webhook-deliveries/{delivery_id}/replay") => 409,
             _ => 200,
         };
+        // One route takes away what the next one needs.
+        put_contact(&world).await;
         let answer = world.send(&line, Some(&key.api_key.expose()), route.body()).await;
         assert_eq!(answer.status, expected, "{line}: {}", answer.body);
         // Two keys with the same scopes have the same name here.

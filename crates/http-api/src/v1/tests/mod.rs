@@ -1,10 +1,12 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
+mod contacts;
 mod events;
 mod isolation;
 mod messages;
 mod refusals;
 mod routes;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,7 @@ use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, work
 use tidings_signals::replies::Replies;
 use tidings_sql::{Database, SqlItems};
 use tidings_testkit::FakeClock;
+use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
 
 use super::v1;
@@ -51,7 +54,7 @@ impl World {
         let access = Access::new(database, items, clock.clone());
         let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
         let replies = Replies::new(access.clone(), None);
-        let router = v1(access.clone(), replies, limits);
+        let router = v1(access.clone(), replies, Targets::new(true), limits);
         let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
         Self { access, clock, router, acme, other }
     }

@@ -82,6 +82,23 @@ pub(super) const LEAD_EVENTS: &str = r#"{
     "metadata": {"trace_id": "trace-1"}
 }"#;
 
+pub(super) const WEBHOOK_FANOUT: &str = r#"{
+    "contract": "webhook-fanout",
+    "version": 1,
+    "workspace_id": 1,
+    "event_id": "evt_0123456789abcdef0123456789abcdef",
+    "event_type": "email.sent",
+    "occurred_at": "2026-01-15T14:00:00Z",
+    "data": {"contact_id": 7, "message_id": 101}
+}"#;
+
+pub(super) const WEBHOOK_DELIVERY: &str = r#"{
+    "contract": "webhook-delivery",
+    "version": 1,
+    "workspace_id": 1,
+    "delivery_id": 12
+}"#;
+
 pub(super) const PROBE: &str = r#"{
     "contract": "probe",
     "version": 1,
@@ -102,7 +119,7 @@ fn an_example_comes_out_as_it_went_in() {
 
 #[test]
 fn a_body_is_written_in_the_order_of_its_shape() {
-    let probe = &cases()[6];
+    let probe = &cases()[8];
     insta::assert_snapshot!(
         (probe.round_trip)(probe.example).unwrap(),
         @r#"{"contract":"probe","version":1,"run":"2026-05-24-a","number":3,"sent_at":"2026-05-24T12:00:00Z"}"#

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     CampaignEmail, Contract, ContractError, EmailEvent, Kind, LeadEvent, LeadIngestion, Probe,
-    SesWebhook, Shape, TransactionalEmail,
+    SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
 };
 
 /// A contract without its type, so that one test goes over all of them.
@@ -25,7 +25,7 @@ struct Case {
     round_trip: fn(&str) -> Result<String, ContractError>,
 }
 
-fn cases() -> [Case; 7] {
+fn cases() -> [Case; 9] {
     [
         case::<TransactionalEmail>(examples::TRANSACTIONAL_EMAIL),
         case::<CampaignEmail>(examples::CAMPAIGN_EMAIL),
@@ -33,6 +33,8 @@ fn cases() -> [Case; 7] {
         case::<EmailEvent>(examples::EMAIL_EVENTS),
         case::<LeadIngestion>(examples::LEAD_INGESTION),
         case::<LeadEvent>(examples::LEAD_EVENTS),
+        case::<WebhookFanout>(examples::WEBHOOK_FANOUT),
+        case::<WebhookDelivery>(examples::WEBHOOK_DELIVERY),
         case::<Probe>(examples::PROBE),
     ]
 }

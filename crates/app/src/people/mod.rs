@@ -1,0 +1,9 @@
+//! `tidings contacts` and `suppressions`: the people of a workspace, for operators.
+//!
+//! What is asked for is printed as JSON, one thing a line.
+
+mod contacts;
+mod suppressions;
+
+pub(crate) use contacts::{ContactsArgs, run as contacts};
+pub(crate) use suppressions::{SuppressionsArgs, run as suppressions};

@@ -1,0 +1,122 @@
+//! `tidings suppressions`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tidings_access::{Cx, Limit};
+use tidings_kernel::{EmailAddress, Workspace};
+use tidings_people::suppression::{
+    self, Kind, Lift, LiftError, Reason, Suppress, Suppressed, Suppression,
+};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::open::{Open, layout};
+use crate::output::say;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidings suppressions list
+  tidings suppressions add ada@example.org --reason 'asked us by phone'
+  tidings suppressions remove ada@example.org --reason 'the mailbox is back'")]
+pub(crate) struct SuppressionsArgs {
+    /// The workspace whose suppressions are meant
+    #[arg(long, global = true, default_value = "default", help_heading = "Common options")]
+    workspace: Workspace,
+    /// Lay each suppression out over several lines
+    #[arg(long, global = true, help_heading = "Common options")]
+    pretty: bool,
+    #[command(subcommand)]
+    command: SuppressionsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum SuppressionsCommand {
+    /// Print all suppressed addresses
+    List,
+    /// Send nothing to an address any more, whatever anybody agrees to
+    Add {
+        /// The address; it need not be a contact's
+        email: EmailAddress,
+        /// Why
+        #[arg(long)]
+        reason: Reason,
+        /// Permanent, Complaint, Transient or Manual
+        #[arg(long = "type", default_value = "Manual")]
+        kind: Kind,
+        /// More about it
+        #[arg(long)]
+        note: Option<Reason>,
+    },
+    /// Let mail go to an address again, as far as consent allows
+    Remove {
+        /// The address
+        email: EmailAddress,
+        /// Why
+        #[arg(long)]
+        reason: Reason,
+    },
+}
+
+pub(crate) async fn run(args: SuppressionsArgs, config: &Config) -> Result<(), Failure> {
+    let open = Open::existing(config, layout(args.pretty)).await?;
+    let done = match open.inside(args.workspace).await {
+        Ok(cx) => answer(args.command, &open, &cx).await,
+        Err(failure) => Err(failure),
+    };
+    open.close().await;
+    done
+}
+
+async fn answer(command: SuppressionsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    match command {
+        SuppressionsCommand::List => list(open, cx).await,
+        SuppressionsCommand::Add { email, reason, kind, note } => {
+            let (source, at) = (None, cx.now());
+            let cmd = Suppress { email, kind, reason, source, note, at };
+            match suppression::suppress(cx, cmd).await? {
+                Suppressed::New(suppression) => open.print(&shown(&suppression)),
+                Suppressed::Already(suppression) => {
+                    say("The address was suppressed before.");
+                    open.print(&shown(&suppression))
+                }
+                Suppressed::Stale => Err(Failure::failed("the suppression was lifted meanwhile")),
+            }
+        }
+        SuppressionsCommand::Remove { email, reason } => {
+            let lifted = suppression::lift(cx, Lift { email, reason }).await;
+            let lifted = lifted.map_err(|error| match error {
+                LiftError::Missing => Failure::from(error)
+                    .hint("`tidings suppressions list` shows those that there are"),
+                LiftError::Store(_) => error.into(),
+            })?;
+            open.print(&shown(&lifted))
+        }
+    }
+}
+
+async fn list(open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let (mut out, mut after) = (open.out(), None);
+    loop {
+        let page = suppression::list(cx, after, Limit::MAX).await?;
+        for suppression in &page.items {
+            out.json(&shown(suppression))?;
+        }
+        after = page.next;
+        if after.is_none() {
+            return out.finish();
+        }
+    }
+}
+
+pub(super) fn shown(suppression: &Suppression) -> Value {
+    json!({
+        "email": suppression.email.as_str(),
+        "type": suppression.kind.as_str(),
+        "reason": suppression.reason,
+        "suppressed_at": suppression.suppressed_at,
+        "source": suppression.source,
+        "actor": suppression.actor,
+        "note": suppression.note,
+    })
+}

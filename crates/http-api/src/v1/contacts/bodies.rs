@@ -1,0 +1,400 @@
+//! What is sent and answered under `/v1/contacts`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use tidings_access::Slug;
+use tidings_kernel::EmailAddress;
+use tidings_people::contacts::{
+    After, Attributes, Change, Contact, ContactId, Edit, Everything, Execution, Filter, FirstName,
+    Identity, Sent, Standing, Subscribed, Tag, TagChange, TopicPreference, Upsert,
+};
+use utoipa::ToSchema;
+
+use crate::v1::input::{Cursor, Fields, FromFields, Listing};
+use crate::v1::suppressions::SuppressionBody;
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = Contact)]
+pub(in crate::v1) struct ContactBody {
+    #[schema(minimum = 1)]
+    id: i64,
+    /// As it is compared: in lower case, the domain in ASCII
+    #[schema(format = Email, example = "ada@example.org")]
+    email: String,
+    /// As it was written first
+    #[schema(example = "Ada@Example.org")]
+    typed_email: String,
+    #[schema(example = "Ada")]
+    first_name: Option<String>,
+    #[schema(value_type = Object, example = json!({"plan": "pro"}))]
+    attributes: BTreeMap<String, Value>,
+    #[schema(example = json!(["beta"]))]
+    tags: BTreeSet<String>,
+    /// From everything
+    unsubscribed: bool,
+    /// Nothing is ever sent there
+    suppressed: bool,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactWithEverything)]
+pub(in crate::v1) struct EverythingBody {
+    #[serde(flatten)]
+    contact: ContactBody,
+    suppression: Option<SuppressionBody>,
+    identities: Vec<IdentityBody>,
+    subscriptions: Vec<SubscribedBody>,
+    topics: Vec<TopicBody>,
+    /// The sequences that run
+    executions: Vec<ExecutionBody>,
+    /// The last 20 mails, the newest first
+    sent: Vec<SentBody>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactIdentity)]
+struct IdentityBody {
+    #[schema(example = "email")]
+    channel: String,
+    value: String,
+    typed_value: String,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    verified_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    bounced_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    complained_at: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactSubscription)]
+struct SubscribedBody {
+    audience: String,
+    /// Null if it is to the whole audience
+    client: Option<String>,
+    /// `pending`, `subscribed` or `unsubscribed`
+    status: String,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    verified_at: Option<Timestamp>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    unsubscribed_at: Option<Timestamp>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactTopic)]
+struct TopicBody {
+    topic: String,
+    /// `on` or `off`
+    status: &'static str,
+    #[schema(value_type = String, format = DateTime)]
+    updated_at: Timestamp,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactExecution)]
+struct ExecutionBody {
+    sequence: String,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = ContactMail)]
+struct SentBody {
+    template: Option<String>,
+    subject: Option<String>,
+    sequence: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    sent_at: Option<Timestamp>,
+}
+
+#[derive(ToSchema)]
+pub(in crate::v1) struct NewContact {
+    #[schema(value_type = String, format = Email, min_length = 3, max_length = 254, example = "ada@example.org")]
+    email: EmailAddress,
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Ada")]
+    first_name: Option<FirstName>,
+    /// Up to 100 by name ([A-Za-z][A-Za-z0-9_]*, up to 64 characters), 32 KB in all. Those that are not named stay; a null
+    /// removes
+    #[schema(value_type = Option<Object>, example = json!({"plan": "pro"}))]
+    attributes: Attributes,
+    /// All tags from now on; none if it is empty. At most one of `tags`, `add_tags` and `remove_tags`
+    #[schema(value_type = Option<Vec<String>>, max_items = 45, example = json!(["beta"]))]
+    tags: Option<BTreeSet<Tag>>,
+    #[schema(value_type = Option<Vec<String>>, max_items = 45)]
+    add_tags: Option<BTreeSet<Tag>>,
+    #[schema(value_type = Option<Vec<String>>, max_items = 100)]
+    remove_tags: Option<BTreeSet<Tag>>,
+}
+
+#[derive(ToSchema)]
+pub(in crate::v1) struct ChangeContact {
+    /// A null removes it
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Ada")]
+    first_name: Change<FirstName>,
+    /// Those that are not named stay; a null removes
+    #[schema(value_type = Option<Object>, example = json!({"plan": null}))]
+    attributes: Attributes,
+    /// All tags from now on; none if it is empty. At most one of `tags`, `add_tags` and `remove_tags`
+    #[schema(value_type = Option<Vec<String>>, max_items = 45, example = json!(["beta"]))]
+    tags: Option<BTreeSet<Tag>>,
+    #[schema(value_type = Option<Vec<String>>, max_items = 45)]
+    add_tags: Option<BTreeSet<Tag>>,
+    #[schema(value_type = Option<Vec<String>>, max_items = 100)]
+    remove_tags: Option<BTreeSet<Tag>>,
+}
+
+#[derive(ToSchema)]
+pub(in crate::v1) struct TagsBody {
+    /// Up to 45
+    #[schema(value_type = Vec<String>, max_items = 45, example = json!(["beta"]))]
+    pub(super) tags: BTreeSet<Tag>,
+}
+
+/// What a list of contacts is asked for.
+pub(in crate::v1) struct Wanted {
+    pub(super) filter: Filter,
+    pub(super) listing: Listing<After>,
+}
+
+impl FromFields for NewContact {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let (email, first_name) = (fields.required("email"), fields.optional("first_name"));
+        let (attributes, tags) = (attributes(fields), tag_fields(fields));
+        let [tags, add_tags, remove_tags] = tags?;
+        let (email, first_name, attributes) = (email?, first_name?, attributes?);
+        Some(Self { email, first_name, attributes, tags, add_tags, remove_tags })
+    }
+}
+
+impl FromFields for ChangeContact {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let clear = fields.is_null("first_name");
+        let first_name = fields.optional("first_name").map(|name| match name {
+            Some(name) => Change::Set(name),
+            None if clear => Change::Clear,
+            None => Change::Keep,
+        });
+        let (attributes, tags) = (attributes(fields), tag_fields(fields));
+        let [tags, add_tags, remove_tags] = tags?;
+        let (first_name, attributes) = (first_name?, attributes?);
+        Some(Self { first_name, attributes, tags, add_tags, remove_tags })
+    }
+}
+
+impl FromFields for TagsBody {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        match fields.optional_list("tags")? {
+            Some(tags) => Some(Self { tags: tags.into_iter().collect() }),
+            None => fields.wrong("tags", "this is required"),
+        }
+    }
+}
+
+impl FromFields for Wanted {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let standing = fields.optional::<StandingText>("status");
+        let (tag, audience) = (fields.optional::<Tag>("tag"), fields.optional::<Slug>("audience"));
+        let (name, value) = (fields.optional::<String>("attribute"), fields.optional("value"));
+        let listing = Listing::from_fields(fields);
+        let attribute = match (name?, value?) {
+            (Some(name), Some(value)) => Some((name, value)),
+            (None, None) => None,
+            (Some(_), None) => return fields.wrong("value", "this is required with attribute"),
+            (None, Some(_)) => return fields.wrong("attribute", "this is required with value"),
+        };
+        let standing = standing?.map_or(Standing::All, |text| text.0);
+        let filter = Filter { standing, tag: tag?, attribute, audience: audience? };
+        Some(Self { filter, listing: listing? })
+    }
+}
+
+fn attributes(fields: &mut Fields) -> Option<Attributes> {
+    let object = fields.optional_object("attributes")?.unwrap_or_default();
+    match Attributes::parse(object) {
+        Ok(attributes) => Some(attributes),
+        Err(faults) => {
+            for fault in faults {
+                let field = match fault.name.as_str() {
+                    "" => "attributes".to_owned(),
+                    name => format!("attributes.{name}"),
+                };
+                fields.wrong::<()>(&field, fault.message);
+            }
+            None
+        }
+    }
+}
+
+fn tag_fields(fields: &mut Fields) -> Option<[Option<BTreeSet<Tag>>; 3]> {
+    let names = ["tags", "add_tags", "remove_tags"];
+    let read = names.map(|name| fields.optional_list::<Tag>(name));
+    let [Some(all), Some(add), Some(remove)] = read else { return None };
+    if [&all, &add, &remove].into_iter().flatten().count() > 1 {
+        return fields.wrong("tags", "use only one of tags, add_tags and remove_tags");
+    }
+    Some([all, add, remove].map(|tags| tags.map(BTreeSet::from_iter)))
+}
+
+fn tag_change(fields: [Option<BTreeSet<Tag>>; 3]) -> Option<TagChange> {
+    let [all, add, remove] = fields;
+    let replaced = all.map(TagChange::Replace).or(add.map(TagChange::Add));
+    replaced.or(remove.map(TagChange::Remove))
+}
+
+struct StandingText(Standing);
+
+struct StandingError;
+
+impl std::fmt::Display for StandingError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("use all, active, unsubscribed or suppressed")
+    }
+}
+
+impl std::str::FromStr for StandingText {
+    type Err = StandingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self(Standing::All)),
+            "active" => Ok(Self(Standing::Active)),
+            "unsubscribed" => Ok(Self(Standing::Unsubscribed)),
+            "suppressed" => Ok(Self(Standing::Suppressed)),
+            _ => Err(StandingError),
+        }
+    }
+}
+
+impl Cursor for After {
+    const LIST: &'static str = "contacts";
+
+    fn to_text(&self) -> String {
+        match self {
+            Self::Email(email) => format!("email:{email}"),
+            Self::Id(id) => format!("id:{id}"),
+        }
+    }
+
+    fn from_text(text: &str) -> Option<Self> {
+        match text.split_once(':')? {
+            ("email", email) => email.parse().ok().map(Self::Email),
+            ("id", id) => {
+                let id = id.parse::<i64>().ok().filter(|id| *id > 0)?;
+                Some(Self::Id(ContactId::from(id)))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl From<NewContact> for Upsert {
+    fn from(new: NewContact) -> Self {
+        let tags = tag_change([new.tags, new.add_tags, new.remove_tags]);
+        let NewContact { email, first_name, attributes, .. } = new;
+        Self { email, first_name, attributes, tags }
+    }
+}
+
+impl From<ChangeContact> for Edit {
+    fn from(change: ChangeContact) -> Self {
+        let tags = tag_change([change.tags, change.add_tags, change.remove_tags]);
+        Self { first_name: change.first_name, attributes: change.attributes, tags }
+    }
+}
+
+impl From<Contact> for ContactBody {
+    fn from(contact: Contact) -> Self {
+        let attributes = contact.attributes.iter();
+        let attributes = attributes
+            .map(|(name, value)| (name.clone(), serde_json::to_value(value).unwrap_or_default()));
+        Self {
+            id: contact.id.get(),
+            email: contact.email.to_string(),
+            typed_email: contact.email.typed().to_owned(),
+            first_name: contact.first_name,
+            attributes: attributes.collect(),
+            tags: contact.tags,
+            unsubscribed: contact.unsubscribed,
+            suppressed: contact.suppressed,
+            created_at: contact.created_at,
+            updated_at: contact.updated_at,
+        }
+    }
+}
+
+impl From<Everything> for EverythingBody {
+    fn from(everything: Everything) -> Self {
+        Self {
+            contact: everything.contact.into(),
+            suppression: everything.suppression.map(Into::into),
+            identities: everything.identities.into_iter().map(Into::into).collect(),
+            subscriptions: everything.subscriptions.into_iter().map(Into::into).collect(),
+            topics: everything.topics.into_iter().map(Into::into).collect(),
+            executions: everything.executions.into_iter().map(Into::into).collect(),
+            sent: everything.sent.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<Identity> for IdentityBody {
+    fn from(identity: Identity) -> Self {
+        Self {
+            channel: identity.channel,
+            value: identity.value,
+            typed_value: identity.typed,
+            verified_at: identity.verified_at,
+            bounced_at: identity.bounced_at,
+            complained_at: identity.complained_at,
+            created_at: identity.created_at,
+        }
+    }
+}
+
+impl From<Subscribed> for SubscribedBody {
+    fn from(subscribed: Subscribed) -> Self {
+        Self {
+            audience: subscribed.audience,
+            client: subscribed.client,
+            status: subscribed.status,
+            verified_at: subscribed.verified_at,
+            unsubscribed_at: subscribed.unsubscribed_at,
+            created_at: subscribed.created_at,
+        }
+    }
+}
+
+impl From<TopicPreference> for TopicBody {
+    fn from(preference: TopicPreference) -> Self {
+        let status = if preference.is_on { "on" } else { "off" };
+        Self { topic: preference.topic, status, updated_at: preference.updated_at }
+    }
+}
+
+impl From<Execution> for ExecutionBody {
+    fn from(execution: Execution) -> Self {
+        Self { sequence: execution.sequence, started_at: execution.started_at }
+    }
+}
+
+impl From<Sent> for SentBody {
+    fn from(sent: Sent) -> Self {
+        Self {
+            template: sent.template,
+            subject: sent.subject,
+            sequence: sent.sequence,
+            sent_at: sent.sent_at,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Contacts and suppressions as a caller meets them.
+
+use insta::assert_snapshot;
+use jiff::ToSpan;
+use serde_json::json;
+use tidings_access::Scopes;
+
+use super::{Answer, World};
+
+async fn begun() -> (World, tidings_access::keys::Issued) {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    (world, key)
+}
+
+async fn send(world: &World, key: &tidings_access::keys::Issued, line: &str, body: &str) -> Answer {
+    world.send(line, Some(&key.api_key.expose()), body).await
+}
+
+#[tokio::test]
+async fn a_contact_is_made_changed_shown_and_erased() {
+    let (world, key) = begun().await;
+    let new = r#"{"email":"Ada@Example.org","first_name":"Ada","attributes":{"plan":"pro","seats":3},"tags":["Beta"]}"#;
+    assert_snapshot!("contact_made", world.post(&key, "/v1/contacts", new).await.shown());
+    world.clock.advance(1.hour());
+    let again = world.post(&key, "/v1/contacts", new).await;
+    assert_eq!((again.status, &again.json()["updated_at"]), (200, &json!("2026-07-01T12:00:00Z")));
+    let change =
+        r#"{"first_name":null,"attributes":{"plan":null,"city":"London"},"add_tags":["vip"]}"#;
+    let path = "/v1/contacts/ADA@example.org";
+    let changed = send(&world, &key, &format!("PATCH {path}"), change).await;
+    assert_snapshot!("contact_changed", changed.shown());
+    assert_snapshot!("contact", world.get(&key, path).await.shown());
+    assert_snapshot!(
+        "contact_missing",
+        world.get(&key, "/v1/contacts/bob@example.org").await.shown()
+    );
+    assert_eq!(world.get(&key, "/v1/contacts/nonsense").await.status, 404);
+
+    assert_eq!(world.delete(&key, path).await.body, r#"{"erased":true}"#);
+    assert_eq!(world.delete(&key, path).await.body, r#"{"erased":false}"#);
+    assert_eq!(world.get(&key, path).await.status, 404);
+}
+
+#[tokio::test]
+async fn tags_are_replaced_added_removed_and_cleared() {
+    let (world, key) = begun().await;
+    world.post(&key, "/v1/contacts", r#"{"email":"ada@example.org"}"#).await;
+    for (line, body, tags) in [
+        ("PUT /tags", r#"{"tags":["a","b"]}"#, json!(["a", "b"])),
+        ("POST /tags", r#"{"tags":["B","c"]}"#, json!(["a", "b", "c"])),
+        ("DELETE /tags/A", "", json!(["b", "c"])),
+        ("DELETE /tags/none", "", json!(["b", "c"])),
+        ("PUT /tags", r#"{"tags":[]}"#, json!([])),
+        ("POST /tags", r#"{"tags":["z"]}"#, json!(["z"])),
+        ("DELETE /tags", "", json!([])),
+    ] {
+        let line = line.replace(' ', " /v1/contacts/ada@example.org");
+        let answer = send(&world, &key, &line, body).await;
+        assert_eq!(
+            (answer.status, &answer.json()["tags"]),
+            (200, &tags),
+            "{line}: {}",
+            answer.body
+        );
+    }
+    let many: Vec<_> = (0..46).map(|number| format!("t{number}")).collect();
+    let body = json!({ "tags": many }).to_string();
+    let answer = send(&world, &key, "PUT /v1/contacts/ada@example.org/tags", &body).await;
+    assert_snapshot!("tags_too_many", answer.shown());
+    assert_eq!(send(&world, &key, "PUT /v1/contacts/ada@example.org/tags", "{}").await.status, 422);
+}
+
+#[tokio::test]
+async fn a_wrong_contact_is_told_all_that_is_wrong_and_nothing_is_made() {
+    let (world, key) = begun().await;
+    let wrong = r#"{"email":"ada","first_name":"","attributes":{"suppressed":false,"PK":"x","a b":1},"tags":["ok","no tag"],
+                    "add_tags":["x"],"unsubscribed":false}"#;
+    assert_snapshot!("contact_wrong", world.post(&key, "/v1/contacts", wrong).await.shown());
+    let two = r#"{"email":"ada@example.org","tags":["a"],"remove_tags":["b"]}"#;
+    let answer = world.post(&key, "/v1/contacts", two).await;
+    assert_eq!(
+        answer.json()["errors"],
+        json!([{"field": "tags", "message": "use only one of tags, add_tags and remove_tags"}])
+    );
+    let listed = world.get(&key, "/v1/contacts").await;
+    assert_eq!(listed.json()["data"], json!([]));
+    let query = "/v1/contacts?status=gone&tag=a%20b&attribute=plan&audience=None!&limit=0&cursor=x";
+    assert_snapshot!("contacts_query_wrong", world.get(&key, query).await.shown());
+    let missing = world.get(&key, "/v1/contacts?audience=none").await;
+    assert_eq!(missing.json()["errors"][0]["message"], "there is no audience none");
+}
+
+#[tokio::test]
+async fn contacts_are_listed_by_what_they_are() {
+    let (world, key) = begun().await;
+    for number in 0..5 {
+        let body = json!({
+            "email": format!("p{number}@example.org"),
+            "attributes": {"even": number % 2 == 0},
+            "tags": if number < 4 { vec!["few"] } else { vec![] },
+        });
+        world.post(&key, "/v1/contacts", &body.to_string()).await;
+    }
+    let body = r#"{"email":"p0@example.org","reason":"asked by phone"}"#;
+    assert_eq!(world.post(&key, "/v1/suppressions", body).await.status, 201);
+    let walk = async |query: &str| {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page =
+                world.get(&key, &format!("/v1/contacts?limit=2{query}{cursor}")).await.json();
+            for contact in page["data"].as_array().unwrap() {
+                found.push(contact["email"].as_str().unwrap()[1..2].to_owned());
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return found.concat(),
+            }
+        }
+    };
+    for (query, expected) in [
+        ("", "01234"),
+        ("&tag=few", "0123"),
+        ("&status=active", "1234"),
+        ("&status=suppressed", "0"),
+        ("&status=unsubscribed", ""),
+        ("&attribute=even&value=true", "024"),
+        ("&tag=FEW&attribute=even&value=true&status=active", "2"),
+    ] {
+        assert_eq!(walk(query).await, expected, "{query}");
+    }
+    let page = world.get(&key, "/v1/contacts?limit=2").await.json();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let other = world.get(&key, &format!("/v1/contacts?tag=few&cursor={cursor}")).await;
+    assert_eq!(other.json()["errors"][0]["field"], "cursor", "{}", other.body);
+}
+
+#[tokio::test]
+async fn suppressions_are_made_listed_and_lifted_with_a_reason() {
+    let (world, key) = begun().await;
+    let body = r#"{"email":"Ada@Example.org","type":"complaint","reason":"wrote to us","note":"see the letter"}"#;
+    let made = world.post(&key, "/v1/suppressions", body).await;
+    let hidden = made.shown().replace(key.key.public_id.as_str(), "[id]");
+    assert_snapshot!("suppression_made", hidden);
+    assert_eq!(world.post(&key, "/v1/suppressions", body).await.status, 200);
+    let path = "/v1/suppressions/ada@example.org";
+    assert_eq!(world.get(&key, path).await.body, made.body);
+    let listed = world.get(&key, "/v1/suppressions").await.json();
+    assert_eq!(listed["data"][0]["email"], "ada@example.org");
+
+    let wrong = r#"{"email":"ada","type":"Soft","reason":" "}"#;
+    assert_snapshot!(
+        "suppression_wrong",
+        world.post(&key, "/v1/suppressions", wrong).await.shown()
+    );
+    assert_snapshot!("suppression_no_reason", world.delete(&key, path).await.shown());
+    assert_eq!(world.get(&key, path).await.status, 200);
+    let lifted = world.delete(&key, &format!("{path}?reason=she%20came%20back")).await;
+    assert_eq!((lifted.status, &lifted.body), (200, &made.body));
+    assert_snapshot!("suppression_missing", world.get(&key, path).await.shown());
+    assert_eq!(world.delete(&key, &format!("{path}?reason=again")).await.status, 404);
+}

@@ -1,1 +1,0 @@
-//! How contacts behave, on every SQL engine.

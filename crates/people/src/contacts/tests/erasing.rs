@@ -1,0 +1,266 @@
+//! What is left of somebody who was erased: nothing that tells who it was, and everything that protects him.
+
+use tidings_access::Cx;
+use tidings_kernel::{Item, Put, tables};
+use tidings_testbed::{Bed, each_store};
+
+use super::{
+    address, attributes, bare, execute, found, item, partition, rows, suppress, tags_in_step,
+    unsubscribe, upsert, with_tags,
+};
+use crate::contacts::{Upsert, erase, get};
+use crate::suppression::{self, Kind};
+
+each_store!(
+    nothing_is_left_of_the_person,
+    a_suppression_outlives_the_person,
+    an_unsubscription_outlives_the_person,
+    who_was_free_to_be_written_to_starts_anew,
+    thousands_of_events_are_erased_too,
+    what_was_waiting_is_not_sent,
+    an_address_that_is_nobodys_can_be_erased,
+    an_erasure_that_lacked_only_its_last_line_is_finished,
+);
+
+/// A send log, executions on both sides, and events.
+pub(super) async fn put_history(cx: &Cx, email: &str, count: usize) {
+    let items = cx.items().await.unwrap();
+    let own = format!("SUB#{email}");
+    let pairs = [(own.as_str(), "EXEC#onboarding"), ("EXEC#onboarding", own.as_str())];
+    for (partition, sort) in pairs {
+        let item = Item::new().with("PK", partition).with("SK", sort);
+        items.put(Put::new(&tables::MAIN, item)).await.unwrap();
+    }
+    for number in 0..count {
+        let sent = Item::new().with("PK", own.as_str()).with("SK", format!("SENT#{number:06}"));
+        let event = Item::new().with("PK", own.as_str()).with("SK", format!("EVT#{number:06}"));
+        items.put(Put::new(&tables::MAIN, sent)).await.unwrap();
+        items.put(Put::new(&tables::EVENTS, event)).await.unwrap();
+    }
+}
+
+async fn put_relations(cx: &Cx) {
+    for sql in [
+        "INSERT INTO audiences (workspace_id, slug, name, created_at, updated_at) VALUES ($1, 'news', 'News', 1, 1)",
+        "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, created_at, updated_at)
+         SELECT $1, l.id, a.id, 'subscribed', 1, 1 FROM leads l CROSS JOIN audiences a",
+        "INSERT INTO confirmations (workspace_id, subscription_id, expires_at, created_at)
+         SELECT $1, id, 5, 1 FROM subscriptions",
+        "INSERT INTO topics (workspace_id, slug, name, created_at, updated_at) VALUES ($1, 'offers', 'Offers', 1, 1)",
+        "INSERT INTO topic_preferences (workspace_id, lead_id, topic_id, status, created_at, updated_at)
+         SELECT $1, l.id, t.id, 'off', 1, 1 FROM leads l CROSS JOIN topics t",
+        "INSERT INTO consent_log (workspace_id, lead_id, action, source, ip, user_agent, happened_at)
+         SELECT $1, id, 'subscribed', 'form', '10.0.0.1', 'Browser of Ada', 1 FROM leads",
+        "UPDATE leads SET display_name = 'Ada', attributes = '{\"a\":\"Ada\"}' WHERE workspace_id = $1",
+        "INSERT INTO captured_mails (workspace_id, mail_from, rcpt_to, mime, created_at)
+         VALUES ($1, 'shop@example.org', '[\"ada@example.org\"]', '', 1),
+                ($1, 'shop@example.org', '[\"adam@example.org\"]', '', 1)",
+    ] {
+        execute(cx, sql).await;
+    }
+    put_ledger(cx).await;
+}
+
+/// A message of each kind of state.
+async fn put_ledger(cx: &Cx) {
+    for sql in [
+        "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, subject, html_body,
+             text_body, context, envelope, metadata, last_error, status, claimed_by, claimed_until, handed_at, sent_at,
+             created_at, updated_at)
+         SELECT $1, c.id, l.id, s.status || s.handed, 'ada@example.org', 'Dear Ada', '<p>Ada', 'Ada', '{\"n\":\"Ada\"}',
+             '{\"to\":\"Ada\"}', '{\"m\":\"Ada\"}', 'no mailbox Ada', s.status, 'n', 5,
+             CASE WHEN s.handed = 'handed' THEN 3 END, 1, 1, 1
+         FROM leads l CROSS JOIN clients c CROSS JOIN (
+             SELECT 'queued' AS status, '' AS handed UNION ALL SELECT 'claimed', '' UNION ALL
+             SELECT 'claimed', 'handed' UNION ALL SELECT 'sent', '') s",
+        "INSERT INTO campaigns (workspace_id, client_id, name, created_at, updated_at)
+         SELECT $1, id, 'Spring', 1, 1 FROM clients",
+        "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, created_at, updated_at)
+         SELECT $1, c.id, l.id, 'ada@example.org', 1, 1 FROM leads l CROSS JOIN campaigns c",
+    ] {
+        execute(cx, sql).await;
+    }
+}
+
+/// Every text in every row and item of the workspace that could tell who it was.
+async fn traces(cx: &Cx) -> Vec<String> {
+    let mut found = Vec::new();
+    for sql in [
+        "SELECT display_name, CAST(attributes AS TEXT) FROM leads WHERE workspace_id = $1",
+        "SELECT value, typed_value FROM channel_identities WHERE workspace_id = $1",
+        "SELECT ip, user_agent FROM consent_log WHERE workspace_id = $1",
+        "SELECT CAST(addresses AS TEXT), address_hash FROM erasures WHERE workspace_id = $1",
+        "SELECT email, last_error FROM campaign_recipients WHERE workspace_id = $1",
+        "SELECT email, subject, html_body, text_body, last_error, CAST(context AS TEXT), CAST(envelope AS TEXT),
+             CAST(metadata AS TEXT) FROM transactional_messages WHERE workspace_id = $1",
+        "SELECT target_id, CAST(state_after AS TEXT) FROM audit_log WHERE workspace_id = $1",
+        "SELECT CAST(rcpt_to AS TEXT) FROM captured_mails WHERE workspace_id = $1",
+    ] {
+        found.extend(rows(cx, sql).await.iter().map(|row| format!("{row:?}")));
+    }
+    let items = cx.items().await.unwrap();
+    for table in tables::ALL {
+        let page = items.scan(tidings_kernel::Scan::new(table).limit(1000)).await.unwrap();
+        found.extend(page.items.iter().map(|item| serde_json::to_string(item).unwrap()));
+    }
+    found.retain(|text| {
+        let text = text.replace("adam@example.org", "").to_lowercase();
+        text.contains("ada") || text.contains("10.0.0.1")
+    });
+    found
+}
+
+async fn nothing_is_left_of_the_person(bed: &Bed) {
+    let cx = bed.cx().await;
+    let cmd = Upsert {
+        first_name: Some("Ada".parse().unwrap()),
+        attributes: attributes(serde_json::json!({"city": "Adaville"})),
+        ..with_tags("Ada@Example.org", &["beta"])
+    };
+    upsert(&cx, cmd).await.unwrap();
+    suppress(&cx, "ada@example.org").await;
+    put_relations(&cx).await;
+    put_history(&cx, "ada@example.org", 5).await;
+    assert!(!traces(&cx).await.is_empty());
+
+    let email = address("ADA@example.org");
+    assert!(erase(&cx, &email).await.unwrap().erased);
+    assert_eq!(traces(&cx).await, Vec::<String>::new());
+    assert!(get(&cx, &email).await.unwrap().is_none());
+    for (table, left) in [
+        ("SELECT id FROM subscriptions WHERE workspace_id = $1", 0),
+        ("SELECT id FROM confirmations WHERE workspace_id = $1", 0),
+        ("SELECT id FROM topic_preferences WHERE workspace_id = $1", 0),
+        ("SELECT id FROM captured_mails WHERE workspace_id = $1", 1),
+        ("SELECT id FROM consent_log WHERE workspace_id = $1", 1),
+        ("SELECT id FROM transactional_messages WHERE workspace_id = $1", 4),
+        ("SELECT id FROM leads WHERE workspace_id = $1 AND erased_at IS NOT NULL", 1),
+    ] {
+        assert_eq!(rows(&cx, table).await.len(), left, "{table}");
+    }
+    assert!(!erase(&cx, &email).await.unwrap().erased);
+}
+
+async fn what_was_waiting_is_not_sent(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    put_ledger(&cx).await;
+    erase(&cx, &address("ada@example.org")).await.unwrap();
+    let sql = "SELECT idempotency_key, status, skip_reason FROM transactional_messages
+               WHERE workspace_id = $1 ORDER BY idempotency_key";
+    let said: Vec<_> = rows(&cx, sql)
+        .await
+        .iter()
+        .map(|row| {
+            let reason = row.optional_text(2).unwrap().unwrap_or("-");
+            format!("{} {} {reason}", row.text(0).unwrap(), row.text(1).unwrap())
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "claimed cancelled erased",
+            "claimedhanded uncertain -",
+            "queued cancelled erased",
+            "sent sent -"
+        ]
+    );
+    let sql = "SELECT status, skip_reason FROM campaign_recipients WHERE workspace_id = $1";
+    let recipients = rows(&cx, sql).await;
+    assert_eq!(recipients[0].text(0).unwrap(), "skipped");
+    assert_eq!(recipients[0].text(1).unwrap(), "erased");
+}
+
+async fn a_suppression_outlives_the_person(bed: &Bed) {
+    let cx = bed.cx().await;
+    let email = address("ada@example.org");
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    suppress(&cx, "ada@example.org").await;
+    erase(&cx, &email).await.unwrap();
+    let status = suppression::status(&cx, &email).await.unwrap();
+    assert_eq!(status.suppression.unwrap().kind, Kind::Permanent);
+    assert_eq!(partition(&cx, &tables::MAIN, "SUPPRESSIONS").await, []);
+
+    let back = upsert(&cx, bare("Ada@Example.ORG")).await.unwrap();
+    assert!(back.created && back.contact.suppressed && !back.contact.unsubscribed);
+    assert!(item(&cx, "SUB#ada@example.org", "SUPPRESSION").await.is_some());
+    assert_eq!(partition(&cx, &tables::MAIN, "SUPPRESSIONS").await.len(), 1);
+    // And a second time.
+    erase(&cx, &email).await.unwrap();
+    assert!(upsert(&cx, bare("ada@example.org")).await.unwrap().contact.suppressed);
+
+    let reason = "she asked us to".parse().unwrap();
+    suppression::lift(&cx, suppression::Lift { email: email.clone(), reason }).await.unwrap();
+    assert!(!found(&cx, "ada@example.org").await.suppressed);
+    erase(&cx, &email).await.unwrap();
+    assert!(!upsert(&cx, bare("ada@example.org")).await.unwrap().contact.suppressed);
+}
+
+async fn an_unsubscription_outlives_the_person(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    unsubscribe(&cx, "ada@example.org").await;
+    erase(&cx, &address("ada@example.org")).await.unwrap();
+    let status = suppression::status(&cx, &address("ada@example.org")).await.unwrap();
+    assert!(status.unsubscribed_before_erasure && status.suppression.is_none());
+    let back = upsert(&cx, bare("ada@example.org")).await.unwrap().contact;
+    assert!(back.unsubscribed && !back.suppressed);
+
+    // The relation's mark counts as much as the profile's.
+    upsert(&cx, bare("bob@example.org")).await.unwrap();
+    execute(&cx, "UPDATE leads SET unsubscribed_at = 5 WHERE workspace_id = $1").await;
+    erase(&cx, &address("bob@example.org")).await.unwrap();
+    assert!(upsert(&cx, bare("bob@example.org")).await.unwrap().contact.unsubscribed);
+}
+
+async fn who_was_free_to_be_written_to_starts_anew(bed: &Bed) {
+    let cx = bed.cx().await;
+    let first = upsert(&cx, with_tags("ada@example.org", &["a"])).await.unwrap().contact;
+    erase(&cx, &address("ada@example.org")).await.unwrap();
+    let again = upsert(&cx, bare("ada@example.org")).await.unwrap();
+    assert!(again.created && again.contact.id != first.id);
+    assert!(!again.contact.suppressed && !again.contact.unsubscribed);
+    assert!(tags_in_step(&cx, "ada@example.org", &["a"]).await.is_empty());
+}
+
+async fn thousands_of_events_are_erased_too(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    let items = cx.items().await.unwrap();
+    for chunk in 0..21 {
+        let txn = (0..100).fold(tidings_kernel::Txn::new(), |txn, number| {
+            let sort = format!("EVT#{:06}", chunk * 100 + number);
+            let item = Item::new().with("PK", "SUB#ada@example.org").with("SK", sort);
+            txn.put(&tables::EVENTS, item, tidings_kernel::Expect::Anything)
+        });
+        items.transact(txn).await.unwrap();
+    }
+    assert!(erase(&cx, &address("ada@example.org")).await.unwrap().erased);
+    assert_eq!(partition(&cx, &tables::EVENTS, "SUB#ada@example.org").await, []);
+}
+
+async fn an_address_that_is_nobodys_can_be_erased(bed: &Bed) {
+    let cx = bed.cx().await;
+    let email = address("ada@example.org");
+    assert!(!erase(&cx, &email).await.unwrap().erased);
+    suppress(&cx, "ada@example.org").await;
+    assert!(erase(&cx, &email).await.unwrap().erased);
+    assert!(!erase(&cx, &email).await.unwrap().erased);
+    assert!(suppression::status(&cx, &email).await.unwrap().suppression.is_some());
+    assert_eq!(traces(&cx).await, Vec::<String>::new());
+}
+
+async fn an_erasure_that_lacked_only_its_last_line_is_finished(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    erase(&cx, &address("ada@example.org")).await.unwrap();
+    let cut_short = "UPDATE erasures SET done_at = NULL, addresses = '[\"ada@example.org\"]'
+                     WHERE workspace_id = $1";
+    execute(&cx, cut_short).await;
+    // Somebody new with the same address is erased by the same call.
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    assert!(erase(&cx, &address("ada@example.org")).await.unwrap().erased);
+    let open = "SELECT id FROM erasures WHERE workspace_id = $1 AND done_at IS NULL";
+    assert_eq!(rows(&cx, open).await.len(), 0);
+    assert_eq!(traces(&cx).await, Vec::<String>::new());
+}

@@ -1,0 +1,78 @@
+//! How long what was told is kept, and how it is forgotten when a person is.
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_access::{Access, Cx};
+use tidings_kernel::EmailAddress;
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use crate::fanout::hash;
+
+/// After so many days what was told is deleted. That and when it was told stays for longer.
+pub const BODIES_KEPT_DAYS: i64 = 30;
+/// After so many days nothing of a delivery is left. An event that is announced again after that is told again.
+pub const ROWS_KEPT_DAYS: i64 = 90;
+
+/// Forgets what the endpoints were told of an address, in the transaction that erases the person. What was not told yet
+/// is not told any more. Tells how many deliveries that were.
+pub fn erase(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<u64, DatabaseError> {
+    let workspace = cx.workspace_id().get();
+    let about = hash(workspace, email.as_str());
+    let params = [Param::Int(workspace), Param::Text(&about)];
+    // An endpoint may have answered with what it was told.
+    let answers = "UPDATE webhook_attempts SET answer = NULL WHERE delivery_id IN
+                       (SELECT id FROM webhook_deliveries WHERE workspace_id = $1 AND about = $2)";
+    tx.execute(answers, &params)?;
+    let bodies = "UPDATE webhook_deliveries
+                  SET body = '', about = NULL, claimed_until = NULL, next_attempt_at = NULL,
+                      failure = CASE WHEN status = 'pending' THEN 'erased' ELSE failure END,
+                      status = CASE WHEN status = 'pending' THEN 'failed' ELSE status END
+                  WHERE workspace_id = $1 AND about = $2";
+    tx.execute(bodies, &params)
+}
+
+/// Deletes up to `batch` old bodies and up to `batch` old deliveries, in all workspaces. Tells how many: if that is not
+/// less than `batch`, there may be more.
+pub async fn sweep(access: &Access, batch: usize) -> Result<usize, DatabaseError> {
+    let now = access.now();
+    let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+    let swept = access.database().write_committed(move |tx| {
+        let bodies = clear_bodies(tx, days_before(now, BODIES_KEPT_DAYS), batch)?;
+        let rows = delete_rows(tx, days_before(now, ROWS_KEPT_DAYS), batch)?;
+        Ok::<_, DatabaseError>(bodies.max(rows))
+    });
+    Ok(usize::try_from(swept.await?).unwrap_or(usize::MAX))
+}
+
+fn clear_bodies(tx: &mut Tx<'_>, before: i64, batch: i64) -> Result<u64, DatabaseError> {
+    let old = "SELECT id FROM webhook_deliveries
+               WHERE created_at < $1 AND body <> '' AND status <> 'pending' ORDER BY created_at LIMIT $2";
+    let rows = tx.query(old, &[Param::Int(before), Param::Int(batch)])?;
+    let mut cleared = 0;
+    for row in &rows {
+        let id = Param::Int(row.int(0)?);
+        tx.execute("UPDATE webhook_attempts SET answer = NULL WHERE delivery_id = $1", &[id])?;
+        let sql = "UPDATE webhook_deliveries SET body = '', about = NULL
+                   WHERE id = $1 AND status <> 'pending'";
+        cleared += tx.execute(sql, &[id])?;
+    }
+    Ok(cleared)
+}
+
+fn delete_rows(tx: &mut Tx<'_>, before: i64, batch: i64) -> Result<u64, DatabaseError> {
+    let old = "SELECT id FROM webhook_deliveries
+               WHERE created_at < $1 AND status <> 'pending' ORDER BY created_at, id LIMIT $2";
+    let rows = tx.query(old, &[Param::Int(before), Param::Int(batch)])?;
+    let mut deleted = 0;
+    for row in &rows {
+        let id = Param::Int(row.int(0)?);
+        tx.execute("DELETE FROM webhook_attempts WHERE delivery_id = $1", &[id])?;
+        let sql = "DELETE FROM webhook_deliveries WHERE id = $1 AND status <> 'pending'";
+        deleted += tx.execute(sql, &[id])?;
+    }
+    Ok(deleted)
+}
+
+fn days_before(now: Timestamp, days: i64) -> i64 {
+    let before = now.checked_sub(SignedDuration::from_hours(24 * days));
+    before.unwrap_or(Timestamp::UNIX_EPOCH).as_millisecond()
+}
