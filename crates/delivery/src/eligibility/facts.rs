@@ -6,11 +6,11 @@ use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Query, tables};
 use tidings_people::consent::{AudienceId, Status, TopicId};
 use tidings_people::keys;
-use tidings_people::suppression::{self, Against, Kind};
+use tidings_people::suppression::{self, Against, Gate, Kind};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::rules::{Cap, Policy};
-use super::settings;
+use super::settings::{self, Sending};
 use super::{Question, Reason};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,14 +47,36 @@ pub struct Standing {
     pub unsubscribed_at: Option<Timestamp>,
 }
 
-pub(super) async fn load(cx: &Cx, question: &Question) -> Result<(Facts, Policy), StorageError> {
+/// What the relations say, read in somebody's transaction.
+pub(crate) struct Relations {
+    facts: Facts,
+    settings: Sending,
+    gate: Gate,
+}
+
+pub(crate) fn relations(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    question: &Question,
+) -> Result<Relations, DatabaseError> {
+    Ok(Relations {
+        facts: from_relations(tx, cx, question)?,
+        gate: suppression::gate(tx, cx)?,
+        settings: settings::load(tx, cx)?,
+    })
+}
+
+pub(super) async fn load(cx: &Cx, question: &Question) -> Result<Relations, StorageError> {
     let (within, asked) = (cx.clone(), question.clone());
-    let relations = cx.database().read(move |tx| {
-        let facts = from_relations(tx, &within, &asked)?;
-        let gate = suppression::gate(tx, &within)?;
-        Ok::<_, DatabaseError>((facts, settings::load(tx, &within)?, gate))
-    });
-    let (mut facts, settings, gate) = relations.await?;
+    Ok(cx.database().read(move |tx| relations(tx, &within, &asked)).await?)
+}
+
+/// What the items say besides.
+pub(super) async fn complete(
+    cx: &Cx,
+    question: &Question,
+    Relations { mut facts, settings, gate }: Relations,
+) -> Result<(Facts, Policy), StorageError> {
     let policy = settings.policy();
     let against = gate.look(cx, &question.email).await?;
     facts.unsubscribed_mark = against.unsubscribed;

@@ -20,7 +20,7 @@ use super::manage::{envelope, in_database, timer_key};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
-use crate::eligibility::{self, Explanation, Kind, Question, Verdict};
+use crate::eligibility::{self, Explanation, Kind, Question, Relations, Verdict};
 use crate::templates::{self, Stored, TemplateKey, Templates};
 
 /// Takes messages in. Clones share what they know.
@@ -83,9 +83,15 @@ impl From<DatabaseError> for AcceptError {
 
 /// What is known before anything is decided.
 struct Desk {
-    known: Option<Known>,
     senders: Vec<Identity>,
     topic: Option<i64>,
+    /// What the relations say for and against writing to the person.
+    relations: Relations,
+}
+
+enum Looked {
+    Known(Known),
+    New(Desk),
 }
 
 /// Whom the client writes as.
@@ -101,7 +107,19 @@ struct Identity {
 struct Checked {
     identity: Identity,
     topic: Option<i64>,
+    /// Until it is decided.
+    relations: Option<Relations>,
     content: Ready,
+}
+
+impl Checked {
+    async fn decide(&mut self, cx: &Cx, send: &Send) -> Result<Explanation, StorageError> {
+        let question = question(send.client, send.to.clone(), self.topic);
+        match self.relations.take() {
+            Some(relations) => eligibility::check_with(cx, &question, relations).await,
+            None => eligibility::check(cx, &question).await,
+        }
+    }
 }
 
 enum Prepared {
@@ -160,9 +178,12 @@ impl Messages {
 
     /// What would be sent to whom, and whether it would. Writes nothing.
     pub async fn dry_run(&self, cx: &Cx, send: &Send) -> Result<Preview, AcceptError> {
-        let desk = look(cx, send, None).await?;
-        let checked = self.check(cx, send, desk).await?;
-        let decision = decide(cx, send, checked.topic).await?;
+        let desk = match look(cx, send, None).await? {
+            Looked::New(desk) => desk,
+            Looked::Known(known) => return Err(AcceptError::KeyReused(known.id)),
+        };
+        let mut checked = self.check(cx, send, desk).await?;
+        let decision = checked.decide(cx, send).await?;
         let known = (&send.to, &send.context);
         let variables = checked.content.variables(cx, known, NOWHERE).await?;
         let template_version = match &checked.content {
@@ -196,13 +217,13 @@ impl Messages {
         {
             turns.push(self.in_flight.take(send.client, key).ok_or(AcceptError::InFlight)?);
         }
-        let mut desk = look(cx, &send, send.idempotency_key.clone()).await?;
-        // A repeat is answered even if its template is gone by now.
-        if let Some(known) = desk.known.take() {
-            return before(known, &hash).map(Prepared::Before);
-        }
-        let checked = self.check(cx, &send, desk).await?;
-        let decision = decide(cx, &send, checked.topic).await?;
+        let desk = match look(cx, &send, send.idempotency_key.clone()).await? {
+            Looked::New(desk) => desk,
+            // A repeat is answered even if its template is gone by now.
+            Looked::Known(known) => return before(known, &hash).map(Prepared::Before),
+        };
+        let mut checked = self.check(cx, &send, desk).await?;
+        let decision = checked.decide(cx, &send).await?;
         let skip_reason = match &decision.verdict {
             Verdict::Skip(reason) => Some(reason.as_str()),
             // What has to wait is decided again when its time has come.
@@ -237,7 +258,8 @@ impl Messages {
         }
         match (identity, content) {
             (Some(identity), Some(content)) if found.is_empty() => {
-                Ok(Checked { identity, topic: desk.topic, content })
+                let relations = Some(desk.relations);
+                Ok(Checked { identity, topic: desk.topic, relations, content })
             }
             _ => Err(AcceptError::Invalid(found)),
         }
@@ -256,12 +278,13 @@ impl Messages {
 }
 
 /// Reads what decides, in one go.
-async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Desk, DatabaseError> {
+async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Looked, DatabaseError> {
     let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
+    let to = send.to.clone();
     let look = cx.database().read(move |tx| {
         let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
         if let Some(Some(known)) = known {
-            return Ok(Desk { known: Some(known), senders: Vec::new(), topic: None });
+            return Ok(Looked::Known(known));
         }
         let senders = identities(tx, &within, client)?;
         let topic = match &topic {
@@ -272,7 +295,9 @@ async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Desk, Databas
                 tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()?
             }
         };
-        Ok(Desk { known: None, senders, topic })
+        let question = question(client, to.clone(), topic);
+        let relations = eligibility::relations(tx, &within, &question)?;
+        Ok(Looked::New(Desk { senders, topic, relations }))
     });
     look.await
 }
@@ -328,11 +353,6 @@ async fn missing(
         found.push(wrong(&format!("context.{name}"), "the template needs this"));
     }
     Ok(())
-}
-
-async fn decide(cx: &Cx, send: &Send, topic: Option<i64>) -> Result<Explanation, StorageError> {
-    let question = question(send.client, send.to.clone(), topic);
-    eligibility::check(cx, &question).await
 }
 
 pub(super) fn question(client: ClientId, email: EmailAddress, topic: Option<i64>) -> Question {
