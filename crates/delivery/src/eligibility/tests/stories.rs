@@ -192,9 +192,9 @@ async fn the_cap_counts_what_was_sent_and_not_more(bed: &Bed) {
     let cap = Some(Cap { count: 2, hours: 24 });
     settings::put(&cx, Sending { cap, ..Sending::default() }).await.unwrap();
     let sequence = question(bed, &cx, Kind::Sequence).await;
-    for sequence in [Some("onboarding"), None, Some("spring")] {
+    for of in [Some("onboarding"), None, Some("spring")] {
         assert_eq!(verdict(&bed.cx().await, &sequence).await, "send");
-        sent(&bed.cx().await, sequence).await;
+        sent(&bed.cx().await, of).await;
         bed.clock.advance(1.hour());
     }
     let cx = bed.cx().await;
