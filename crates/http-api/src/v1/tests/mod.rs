@@ -59,7 +59,12 @@ impl World {
         let database = Database::memory().await.unwrap();
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
-        let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
+        let limits = Limits {
+            max_body: 4096,
+            request_timeout: Duration::from_secs(5),
+            max_file: 4096,
+            file_timeout: Duration::from_secs(5),
+        };
         let services = Services {
             access: access.clone(),
             messages: Messages::new(Templates::default()),
@@ -143,7 +148,8 @@ impl World {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         if !body.is_empty() {
-            request = request.header("content-type", "application/json");
+            let kind = if body.starts_with(['{', '[']) { "application/json" } else { "text/csv" };
+            request = request.header("content-type", kind);
         }
         self.ask(request.body(Body::from(body.to_owned())).unwrap()).await
     }
