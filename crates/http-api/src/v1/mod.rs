@@ -7,6 +7,7 @@ mod audiences;
 mod auth;
 mod captured;
 mod clients;
+mod confirmation;
 mod consent;
 mod contacts;
 mod eligibility;
@@ -36,6 +37,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
+use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
 use tidings_signals::replies::Replies;
 use tidings_webhooks::Targets;
@@ -57,6 +59,8 @@ pub use auth::REFUSED_METRIC;
 pub struct Services {
     pub access: Access,
     pub messages: Messages,
+    /// The links of our mails.
+    pub links: Links,
     pub replies: Replies,
     /// Where webhooks may lead.
     pub targets: Targets,
