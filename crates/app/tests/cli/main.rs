@@ -8,6 +8,7 @@ mod aws;
 mod backup;
 mod config;
 mod consent;
+mod demo;
 mod doctor;
 mod help;
 mod items;
