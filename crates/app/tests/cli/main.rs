@@ -11,6 +11,7 @@ mod consent;
 mod doctor;
 mod help;
 mod items;
+mod kill;
 #[cfg(feature = "aws")]
 mod lambda;
 mod mail;
@@ -18,6 +19,7 @@ mod people;
 mod postgres;
 mod queues;
 mod serve;
+mod story;
 mod templates;
 mod webhooks;
 mod world;

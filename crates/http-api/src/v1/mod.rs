@@ -5,6 +5,7 @@
 
 mod audiences;
 mod auth;
+mod body;
 mod captured;
 mod clients;
 mod consent;
@@ -72,7 +73,8 @@ pub(crate) struct V1 {
 /// The routes under `/v1`, to be merged with `router`.
 pub fn v1(services: Services, limits: Limits) -> Router {
     let state = V1 { services, quotas: Arc::default() };
-    let (routes, description) = with_key().split_for_parts();
+    let (routes, mut description) = with_key().split_for_parts();
+    body::describe(&mut description);
     let description = Arc::new(text(&description));
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description.as_str().to_owned())
@@ -86,7 +88,9 @@ pub fn v1(services: Services, limits: Limits) -> Router {
 
 /// The description as it is served and as it is checked in.
 pub fn openapi() -> String {
-    text(&with_key().to_openapi())
+    let mut description = with_key().to_openapi();
+    body::describe(&mut description);
+    text(&description)
 }
 
 fn text(description: &OpenApi) -> String {
