@@ -5,6 +5,7 @@
 
 mod audiences;
 mod auth;
+mod body;
 mod captured;
 mod clients;
 mod confirmation;
@@ -94,6 +95,7 @@ pub fn v1(services: Services, limits: Limits) -> Router {
 pub fn openapi() -> String {
     let mut description = with_key().to_openapi();
     description.merge(with_file().to_openapi());
+    body::describe(&mut description);
     text(&description)
 }
 
