@@ -69,7 +69,7 @@ pub fn router(api: Api) -> Router {
 }
 
 /// What every route has around it. The last layer is the outermost.
-fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limits) -> Router<S> {
+pub fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limits) -> Router<S> {
     routes
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(limits.max_body))
