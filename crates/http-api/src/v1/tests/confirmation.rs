@@ -41,7 +41,7 @@ async fn link(world: &World) -> String {
 async fn at_the_link(world: &World, method: &str, path: &str) -> (u16, String) {
     let links = Links::load(world.acme.database(), "https://m.example.org", world.acme.now());
     let tracking = Tracking { access: world.access.clone(), links: links.await.unwrap() };
-    let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
+    let limits = Limits::uniform(4096, Duration::from_secs(5));
     let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     let response = public(tracking, limits).oneshot(request).await.unwrap();
     let status = response.status().as_u16();
