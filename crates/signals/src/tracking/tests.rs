@@ -338,16 +338,16 @@ async fn a_delivery_that_is_told_late_corrects_the_verdicts(bed: &Bed) {
     world.run("UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob'").await;
     let path = format!("{}/tests/fixtures/delivery.json", env!("CARGO_MANIFEST_DIR"));
     let told = std::fs::read_to_string(path).unwrap();
-    // A second after the open: it was not the reader.
+    // Half a minute after the open: it was not the reader.
     let told = told
-        .replace("2026-07-01T11:59:30.250Z", "2026-07-01T12:00:01.000Z")
+        .replace("2026-07-01T11:59:30.250Z", "2026-07-01T12:00:30.000Z")
         .replace("bob@example.org", "ada|lovelace@example.org");
     let envelope = serde_json::json!({
         "Type": "Notification",
         "MessageId": "sns-1",
         "TopicArn": "arn:aws:sns:eu-west-1:123456789012:ses-events",
         "Message": told,
-        "Timestamp": "2026-07-01T12:00:02.000Z",
+        "Timestamp": "2026-07-01T12:00:31.000Z",
     });
     let delivery = Delivery {
         id: "m".into(),
