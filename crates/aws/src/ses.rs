@@ -18,7 +18,7 @@ use aws_sdk_sesv2::primitives::Blob;
 use aws_sdk_sesv2::types::{
     Destination, EmailContent, MessageTag, RawMessage, SuppressionListReason,
 };
-use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
+use tidings_kernel::{Accepted, EmailAddress, Mail, ProviderSuppressions, SendError, Sender};
 
 use crate::connection;
 use crate::trouble::{Kind, Trouble};
@@ -95,6 +95,14 @@ impl Ses {
             Err(error) if error.code() == Some("NotFoundException") => Ok(()),
             Err(error) => Err(refused_change(Trouble::new(error))),
         }
+    }
+}
+
+#[async_trait]
+impl ProviderSuppressions for Ses {
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
+        // The method of the type itself, which has precedence.
+        Self::lift(self, email).await
     }
 }
 

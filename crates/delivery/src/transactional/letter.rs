@@ -76,6 +76,16 @@ impl Ready {
         }
     }
 
+    /// With examples for what is absent.
+    pub(super) fn with_examples(&self, variables: Map<String, Value>) -> Map<String, Value> {
+        let mut all = match self {
+            Self::Stored(stored) => stored.content.examples.clone(),
+            Self::Inline(_) => Map::new(),
+        };
+        all.extend(variables);
+        all
+    }
+
     /// What it can name: what is known of the person, what the caller says, and what we say, the later winning.
     pub(super) async fn variables(
         &self,

@@ -12,6 +12,7 @@ mod marks;
 mod request;
 mod rules;
 mod store;
+mod test_send;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -34,6 +35,7 @@ pub use request::{
     MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody, Send,
     Tracking, Wrong,
 };
+pub use test_send::{MAX_TEST, TestSend, Tested};
 pub use worker::{Settings, Worker};
 
 /// The most messages of one batch.

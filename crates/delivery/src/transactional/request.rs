@@ -55,6 +55,8 @@ pub struct Send {
     pub scheduled_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub tracking: Tracking,
+    /// Somebody tries a template: examples stand in for what is absent, and the subject says so.
+    pub test: bool,
 }
 
 /// What the mail says. Both are templates: what is not the caller's own text belongs into `context`.
@@ -62,6 +64,8 @@ pub struct Send {
 pub enum Content {
     /// The active version of a stored template.
     Template(String),
+    /// One version of it, active or not.
+    Version(String, i64),
     Inline {
         subject: String,
         html: Option<String>,
@@ -135,6 +139,7 @@ impl Send {
             scheduled_at: None,
             idempotency_key: None,
             tracking: Tracking::On,
+            test: false,
         }
     }
 
@@ -166,7 +171,7 @@ impl Send {
         let parts = self.parts.iter().map(|part| part.body.as_str().len());
         let mut bytes: usize = parts.sum();
         match &self.content {
-            Content::Template(key) => {
+            Content::Template(key) | Content::Version(key, _) => {
                 if key.is_empty() || key.len() > MAX_KEY || key.contains('\0') {
                     found.wrong("template", "use the key of a template");
                 }
@@ -272,11 +277,12 @@ impl Send {
         };
         let content = match &self.content {
             Content::Template(key) => json!({ "template": key }),
+            Content::Version(key, version) => json!({ "template": key, "version": version }),
             Content::Inline { subject, html, text } => {
                 json!({ "subject": subject, "html": html, "text": text })
             }
         };
-        let request = json!({
+        let mut request = json!({
             "to": self.to.as_str(),
             "content": content,
             "context": self.context,
@@ -291,6 +297,9 @@ impl Send {
             "scheduled_at": self.scheduled_at.map(Timestamp::as_millisecond),
             "tracking": self.tracking,
         });
+        if self.test {
+            request["test"] = true.into();
+        }
         let mut hash = Sha256::new();
         canonical(&request, &mut hash);
         hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

@@ -61,6 +61,8 @@ pub(super) struct Envelope {
     pub(super) tracking: Tracking,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sender: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) test: bool,
 }
 
 /// A row that is to be sent.

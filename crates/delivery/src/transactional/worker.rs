@@ -197,9 +197,11 @@ impl Worker {
         let whom = letter::addressee(row);
         let urls = (self.links.unsubscribe(&whom), self.links.preferences(&whom));
         let variables = ready.variables(cx, (to, &row.context), (&urls.0, &urls.1)).await?;
+        let test = row.envelope.test;
+        let variables = if test { ready.with_examples(variables) } else { variables };
         let rendered = ready.render(&variables).map_err(|error| error.to_string());
         Ok(rendered.map(|rendered| Text {
-            subject: rendered.subject,
+            subject: if test { format!("[Test] {}", rendered.subject) } else { rendered.subject },
             html: rendered.html.map(|html| letter::tracked(&html, row, &self.links)),
             text: rendered.text,
         }))

@@ -181,7 +181,7 @@ impl World {
     }
 
     async fn work(&self) -> usize {
-        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone())).await
+        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone(), None)).await
     }
 
     /// What differs from run to run is put out of sight.

@@ -6,6 +6,7 @@
 //! a full mailbox) says nothing about the address, and nobody calls this for it.
 
 mod bounces;
+mod everywhere;
 mod gate;
 pub(crate) mod memory;
 pub(crate) mod record;
@@ -24,6 +25,7 @@ use memory::Memory;
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
+pub use everywhere::{AtProvider, lift_everywhere};
 pub use gate::{Against, Gate, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 

@@ -3,12 +3,12 @@
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::{Cx, Limit};
-use tidings_kernel::{EmailAddress, Item, Key, Put, tables};
+use tidings_kernel::{EmailAddress, Item, Key, ProviderSuppressions, Put, SendError, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
-    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, list, status, suppress,
-    transient_bounce,
+    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, lift_everywhere, list, status,
+    suppress, transient_bounce,
 };
 use crate::contacts::{self, Attributes, Upsert, upsert};
 
@@ -28,6 +28,7 @@ each_store!(
     bounces_from_before_the_lift_do_not_count,
     suppressing_and_making_a_profile_at_once_agree,
     the_log_has_no_addresses,
+    lifting_reaches_the_provider_and_does_not_depend_on_him,
 );
 
 fn ada() -> EmailAddress {
@@ -366,6 +367,39 @@ async fn suppressing_and_making_a_profile_at_once_agree(bed: &Bed) {
         made.unwrap();
         suppressed.unwrap();
         assert!(is_suppressed(&cx).await);
+    }
+}
+
+/// A provider that notes what he is asked, and may be away.
+#[derive(Default)]
+struct Provider {
+    away: bool,
+    asked: std::sync::Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl ProviderSuppressions for Provider {
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
+        self.asked.lock().unwrap().push(email.to_string());
+        if self.away { Err(SendError::Later("away".to_owned())) } else { Ok(()) }
+    }
+}
+
+async fn lifting_reaches_the_provider_and_does_not_depend_on_him(bed: &Bed) {
+    for (away, told) in [(Some(false), "lifted"), (Some(true), "not_reached"), (None, "none")] {
+        let cx = bed.make_workspace(&format!("w-{}", told.replace('_', "-"))).await;
+        let provider = away.map(|away| Provider { away, ..Provider::default() });
+        let there = || provider.as_ref().map(|one| one as &dyn ProviderSuppressions);
+        let missing = lift_everywhere(&cx, wish(), there()).await;
+        assert!(matches!(missing, Err(LiftError::Missing)), "{missing:?}");
+        suppress(&cx, bounce(cx.now())).await.unwrap();
+        let (was, at_provider) = lift_everywhere(&cx, wish(), there()).await.unwrap();
+        assert_eq!((was.kind, at_provider.as_str()), (Kind::Permanent, told));
+        assert!(!is_suppressed(&cx).await, "{told}");
+        if let Some(provider) = &provider {
+            // Not for what is not suppressed here.
+            assert_eq!(*provider.asked.lock().unwrap(), ["ada@example.org"]);
+        }
     }
 }
 

@@ -228,6 +228,12 @@ pub async fn record(cx: &Cx, mut event: Event) -> Result<Recorded, RecordError> 
     Ok(recorded)
 }
 
+/// Whether anybody or anything has opened or clicked a message.
+pub(crate) async fn was_seen(cx: &Cx, source: Source) -> Result<bool, StorageError> {
+    let seen = store::of_message(cx, source).await?;
+    Ok(seen.opens > 0 || seen.clicks > 0)
+}
+
 /// Keeps us from writing to an address that cannot be reached or does not want to be. Only the address that it happened
 /// to, and only because of a message of ours.
 async fn suppress(cx: &Cx, event: &Event) -> Result<(), StorageError> {

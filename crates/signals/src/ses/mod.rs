@@ -22,8 +22,9 @@ use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::Delivery;
 use tidings_sql::DatabaseError;
 
-use crate::events::{RecordError, record};
+use crate::events::{EventKind, RecordError, record, was_seen};
 use crate::replies::{self, Replies};
+use crate::tracking::recompute;
 pub(crate) use notification::Notification;
 
 /// After so many tries a notification is taken to be about somebody else's message.
@@ -127,7 +128,14 @@ impl Worker {
         };
         for mut event in notification.events(message.as_ref()) {
             event.keep_days = self.keep_days;
+            let arrived = event.source.filter(|_| event.kind == EventKind::Delivery);
             record(&cx, event).await?;
+            // Whoever opened it before we knew when it arrived is looked at again. Most often nobody has.
+            if let Some(source) = arrived
+                && was_seen(&cx, source).await?
+            {
+                recompute(&cx, source).await?;
+            }
         }
         Ok(Outcome::Done)
     }

@@ -3,6 +3,7 @@
 mod accept;
 mod crash;
 mod manage;
+mod test_send;
 mod worker;
 
 use std::collections::VecDeque;

@@ -14,9 +14,8 @@ use tidings_delivery::transactional::{
 };
 
 pub(super) use self::new::{Batch, NewMessage, NewSettlement};
-use self::shown::{
-    AcceptedBody, BatchBody, EventsBody, MessageBody, PreviewBody, ResultBody, ShownBody,
-};
+pub(super) use self::shown::ResultBody;
+use self::shown::{AcceptedBody, BatchBody, EventsBody, MessageBody, PreviewBody, ShownBody};
 use super::auth::{Manage, Needs, Read, Refusals, Send};
 use super::input::{Body, Cursor, Fields, FromFields, Listing, Params};
 use super::{ListBody, V1};
@@ -288,7 +287,7 @@ fn named<S>(text: &str, who: &Needs<S>) -> Result<Find, Problem> {
     Ok(Find { id: MessageId::from(id), client: Some(who.caller().client_id) })
 }
 
-fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
         Ok(key) if (1..=MAX_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
@@ -338,7 +337,7 @@ impl From<AcceptError> for Problem {
                 let violation = |Wrong { field, message }| Violation { field, message };
                 Self::invalid(wrong.into_iter().map(violation).collect())
             }
-            AcceptError::NoTemplate(_) => {
+            AcceptError::NoTemplate(_) | AcceptError::NoVersion(..) => {
                 Self::new(StatusCode::NOT_FOUND, "template_not_found", told)
             }
             AcceptError::KeyReused(_) => {

@@ -18,7 +18,7 @@ use crate::{Limits, public};
 
 const AUDIENCE: &str = r#"{"slug":"news","name":"The news","double_opt_in":true,"confirm_template_key":"confirm/news"}"#;
 const TEMPLATE: &str = r#"{"subject":"Confirm {{ audience }}","html":"<a href=\"{{ confirm_url }}\">Yes</a>",
-    "required_variables":["confirm_url"]}"#;
+    "required_variables":["confirm_url","audience"]}"#;
 const ADA: &str = r#"{"email":"ada@example.org","audience":"news","by":"person","source":"form"}"#;
 
 /// The path of the link in the newest message, which must be queued and not be led past us.

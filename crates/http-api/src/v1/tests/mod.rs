@@ -68,6 +68,7 @@ impl World {
             messages: Messages::new(Templates::default()),
             links: links.await.unwrap(),
             replies: Replies::new(access.clone(), None),
+            provider_suppressions: None,
             targets: Targets::new(true),
         };
         let router = v1(services, limits);
