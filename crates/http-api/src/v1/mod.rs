@@ -46,6 +46,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::docs::Docs;
 use crate::problem::Problem;
 use crate::{Limits, around};
 use quota::Quotas;
@@ -74,13 +75,15 @@ pub fn v1(services: Services, limits: Limits) -> Router {
     let state = V1 { services, quotas: Arc::default() };
     let (routes, description) = with_key().split_for_parts();
     let description = Arc::new(text(&description));
+    let docs = Docs::new(&description);
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description.as_str().to_owned())
     };
     let routes = routes
         .route_layer(from_fn_with_state(state.clone(), auth::identify))
         // After the layer: whoever wants to read how it works needs no key yet.
-        .route("/v1/openapi.json", get(describe));
+        .route("/v1/openapi.json", get(describe))
+        .route("/docs", get(move || async move { docs.answer() }));
     around(routes, limits).with_state(state)
 }
 
