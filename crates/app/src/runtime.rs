@@ -84,6 +84,7 @@ impl Runtime {
         Services {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
+            links: self.tracking.links.clone(),
             replies: Replies::new(self.access().clone(), self.keep_days),
             targets: Targets::new(config.webhooks.allow_private),
         }

@@ -4,9 +4,13 @@
 //! Two messages of the same millisecond have a line each: the later one moves on by a millisecond. Recording the same
 //! message again finds its line and changes nothing.
 
+#[cfg(test)]
+mod tests;
+
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables};
+use tidings_people::contacts::{self, Flags};
 use tidings_people::keys;
 
 use crate::ledger::Source;
@@ -35,22 +39,33 @@ pub async fn record(
     ttl_days: Option<u32>,
 ) -> Result<Timestamp, StorageError> {
     let items = cx.items().await?;
-    for later in 0..TRIES {
+    let (mut later, mut new) = (0, None);
+    while later < TRIES {
         let at = line.at.saturating_add(later.milliseconds()).unwrap_or(line.at);
-        let key = keys::sent(&line.email, at);
-        let txn = Txn::new()
-            .put(&tables::MAIN, item(line, at, ttl_days), Expect::Absent)
-            .update(profile(&line.email, at));
+        let (key, profile) = (keys::sent(&line.email, at), keys::profile(&line.email));
+        let txn = Txn::new().put(&tables::MAIN, item(line, at, ttl_days), Expect::Absent);
+        let txn = match &new {
+            None => txn.check(&tables::MAIN, profile.clone(), Expect::Present),
+            Some(flags) => txn.update(fresh(&line.email, *flags, at)),
+        };
         match items.transact(txn).await {
             Ok(()) => return Ok(at),
             Err(error) if error.is_condition_failed() => {}
             Err(error) => return Err(error.into()),
         }
-        let there = items.get(&tables::MAIN, &key).await?;
-        let is_ours =
-            there.is_some_and(|item| item.text("message") == Some(&line.source.reference()));
-        if is_ours {
-            return Ok(at);
+        let found = items.batch_get(&tables::MAIN, &[key, profile]).await?;
+        let there = |place: usize| found.get(place).and_then(Option::as_ref);
+        if let Some(there) = there(0) {
+            if there.text("message") == Some(&line.source.reference()) {
+                return Ok(at);
+            }
+            later += 1;
+        }
+        if there(1).is_none() && new.is_none() {
+            new = Some(contacts::flags(cx, &line.email).await?);
+        } else if there(0).is_none() {
+            // Neither is in the way any more: somebody was erased, or a line's time has passed.
+            later += 1;
         }
     }
     Err(StoreError::Conflict.into())
@@ -78,13 +93,14 @@ fn item(line: &Line, at: Timestamp, ttl_days: Option<u32>) -> Item {
     item
 }
 
-/// Whoever was written to is a subscriber. What is known of him stays as it is.
-fn profile(email: &EmailAddress, at: Timestamp) -> Update {
+/// Whoever was written to is a subscriber. What is known of him stays as it is, and what stood against him before he was
+/// erased stands.
+fn fresh(email: &EmailAddress, flags: Flags, at: Timestamp) -> Update {
     Update::new(&tables::MAIN, keys::profile(email))
         .set_if_absent("email", email.as_str())
         .set_if_absent("tags", Value::L(Vec::new()))
-        .set_if_absent("unsubscribed", false)
-        .set_if_absent("suppressed", false)
+        .set_if_absent("unsubscribed", flags.unsubscribed)
+        .set_if_absent("suppressed", flags.suppressed)
         .set_if_absent("createdAt", keys::time(at))
         .set_if_absent("updatedAt", keys::time(at))
 }

@@ -79,7 +79,7 @@ impl Poster {
             .headers(headers(&post)?)
             .body(post.body.to_owned())
             .timeout(self.time_limit);
-        let mut response = request.send().await.map_err(|error| told_of(error))?;
+        let mut response = request.send().await.map_err(told_of)?;
         let status = response.status().as_u16();
         let mut body = Vec::new();
         // The status has said enough: an answer that breaks off is as good as a short one.

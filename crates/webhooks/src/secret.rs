@@ -65,7 +65,7 @@ mod tests {
     fn it_signs_as_the_standard_does() {
         let secret = Secret::stored("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
         let signed = signatures(
-            &[secret.clone()],
+            std::slice::from_ref(&secret),
             "msg_p5jXN8AQM9LWM0D4loKWxJek",
             1_614_265_330,
             r#"{"test": 2432232314}"#,

@@ -21,6 +21,7 @@ pub(super) struct Folder {
     pub(super) audiences: Vec<Audience>,
 }
 
+/// What a file does not name stays as it is; an empty text takes it away.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Topic {
@@ -29,13 +30,13 @@ pub(super) struct Topic {
     pub(super) description: Option<String>,
 }
 
+/// As with topics: leaving out `double_opt_in` must not switch it off.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Audience {
     pub(super) slug: String,
     pub(super) name: String,
-    #[serde(default)]
-    pub(super) double_opt_in: bool,
+    pub(super) double_opt_in: Option<bool>,
     pub(super) confirm_template_key: Option<String>,
 }
 

@@ -27,8 +27,8 @@ struct Step {
 }
 
 enum Thing {
-    Topic(topics::Create),
-    Audience(audiences::Create),
+    Topic(DisplayName, topics::Update),
+    Audience(DisplayName, audiences::Update),
     Template(Box<Put>),
 }
 
@@ -79,8 +79,8 @@ impl Plan {
     pub(super) fn lines(&self) -> impl Iterator<Item = Value> {
         self.steps.iter().map(|step| {
             let (kind, key) = match &step.thing {
-                Thing::Topic(topic) => ("topic", topic.slug.as_str()),
-                Thing::Audience(audience) => ("audience", audience.slug.as_str()),
+                Thing::Topic(_, topic) => ("topic", topic.slug.as_str()),
+                Thing::Audience(_, audience) => ("audience", audience.slug.as_str()),
                 Thing::Template(put) => ("template", put.key.as_str()),
             };
             let change = match step.change {
@@ -120,30 +120,37 @@ impl Plan {
 
 async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
     match thing {
-        Thing::Topic(topic) => match topics::create(cx, topic.clone()).await {
-            Ok(_) => Ok(()),
-            Err(topics::CreateError::Taken(_)) => {
-                let topics::Create { slug, name, description } = topic;
-                let description = Some(description);
-                topics::update(cx, topics::Update { slug, name: Some(name), description }).await?;
-                Ok(())
+        Thing::Topic(name, topic) => {
+            let create = topics::Create {
+                slug: topic.slug.clone(),
+                name,
+                description: topic.description.clone().flatten(),
+            };
+            match topics::create(cx, create).await {
+                Ok(_) => Ok(()),
+                Err(topics::CreateError::Taken(_)) => {
+                    topics::update(cx, topic).await?;
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
             }
-            Err(error) => Err(error.into()),
-        },
-        Thing::Audience(audience) => match audiences::create(cx, audience.clone()).await {
-            Ok(_) => Ok(()),
-            Err(audiences::CreateError::Taken(_)) => {
-                let update = audiences::Update {
-                    slug: audience.slug,
-                    name: Some(audience.name),
-                    double_opt_in: Some(audience.double_opt_in),
-                    confirm_template_key: Some(audience.confirm_template_key),
-                };
-                audiences::update(cx, update).await?;
-                Ok(())
+        }
+        Thing::Audience(name, audience) => {
+            let create = audiences::Create {
+                slug: audience.slug.clone(),
+                name,
+                double_opt_in: audience.double_opt_in.unwrap_or_default(),
+                confirm_template_key: audience.confirm_template_key.clone().flatten(),
+            };
+            match audiences::create(cx, create).await {
+                Ok(_) => Ok(()),
+                Err(audiences::CreateError::Taken(_)) => {
+                    audiences::update(cx, audience).await?;
+                    Ok(())
+                }
+                Err(error) => Err(error.into()),
             }
-            Err(error) => Err(error.into()),
-        },
+        }
         Thing::Template(put) => {
             let key = put.key.clone();
             match templates::put(cx, *put).await {
@@ -159,24 +166,36 @@ async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
     }
 }
 
-async fn topic_step(cx: &Cx, topic: topics::Create) -> Result<Step, Failure> {
+async fn topic_step(
+    cx: &Cx,
+    (name, topic): (DisplayName, topics::Update),
+) -> Result<Step, Failure> {
     let change = match topics::find(cx, topic.slug.clone()).await {
-        Ok(there) if there.name == topic.name && there.description == topic.description => {
+        Ok(there)
+            if there.name == name
+                && topic.description.as_ref().is_none_or(|wanted| *wanted == there.description) =>
+        {
             Change::Unchanged
         }
         Ok(_) => Change::Changed,
         Err(topics::FindError::Missing(_)) => Change::Added,
         Err(error) => return Err(error.into()),
     };
-    Ok(Step { thing: Thing::Topic(topic), change, lines: (0, 0), warnings: Vec::new() })
+    Ok(Step { thing: Thing::Topic(name, topic), change, lines: (0, 0), warnings: Vec::new() })
 }
 
-async fn audience_step(cx: &Cx, audience: audiences::Create) -> Result<Step, Failure> {
+async fn audience_step(
+    cx: &Cx,
+    (name, audience): (DisplayName, audiences::Update),
+) -> Result<Step, Failure> {
     let change = match audiences::find(cx, audience.slug.clone()).await {
         Ok(there)
-            if there.name == audience.name
-                && there.double_opt_in == audience.double_opt_in
-                && there.confirm_template_key == audience.confirm_template_key =>
+            if there.name == name
+                && audience.double_opt_in.is_none_or(|wanted| wanted == there.double_opt_in)
+                && audience
+                    .confirm_template_key
+                    .as_ref()
+                    .is_none_or(|wanted| *wanted == there.confirm_template_key) =>
         {
             Change::Unchanged
         }
@@ -184,7 +203,7 @@ async fn audience_step(cx: &Cx, audience: audiences::Create) -> Result<Step, Fai
         Err(audiences::FindError::Missing(_)) => Change::Added,
         Err(error) => return Err(error.into()),
     };
-    Ok(Step { thing: Thing::Audience(audience), change, lines: (0, 0), warnings: Vec::new() })
+    Ok(Step { thing: Thing::Audience(name, audience), change, lines: (0, 0), warnings: Vec::new() })
 }
 
 fn template_step(put: Put, compared: Compared) -> Step {
@@ -193,34 +212,37 @@ fn template_step(put: Put, compared: Compared) -> Step {
     Step { thing: Thing::Template(Box::new(put)), change: compared.change, lines, warnings }
 }
 
-fn read_topic(topic: Topic) -> Result<topics::Create, String> {
+fn read_topic(topic: Topic) -> Result<(DisplayName, topics::Update), String> {
     let place = format!("topics.toml: {}", topic.slug);
-    Ok(topics::Create {
-        slug: topic.slug.parse::<Slug>().map_err(|error| format!("{place}: slug: {error}"))?,
-        name: topic
-            .name
-            .parse::<DisplayName>()
-            .map_err(|error| format!("{place}: name: {error}"))?,
-        description: line(topic.description, &format!("{place}: description"))?,
-    })
+    let slug = topic.slug.parse::<Slug>().map_err(|error| format!("{place}: slug: {error}"))?;
+    let name =
+        topic.name.parse::<DisplayName>().map_err(|error| format!("{place}: name: {error}"))?;
+    let description = line(topic.description, &format!("{place}: description"))?;
+    Ok((name.clone(), topics::Update { slug, name: Some(name), description }))
 }
 
-fn read_audience(audience: Audience) -> Result<audiences::Create, String> {
+fn read_audience(audience: Audience) -> Result<(DisplayName, audiences::Update), String> {
     let place = format!("audiences.toml: {}", audience.slug);
+    let slug = audience.slug.parse::<Slug>().map_err(|error| format!("{place}: slug: {error}"))?;
     let name = audience.name.parse::<DisplayName>();
-    Ok(audiences::Create {
-        slug: audience.slug.parse::<Slug>().map_err(|error| format!("{place}: slug: {error}"))?,
-        name: name.map_err(|error| format!("{place}: name: {error}"))?,
+    let name = name.map_err(|error| format!("{place}: name: {error}"))?;
+    let confirm = format!("{place}: confirm_template_key");
+    let update = audiences::Update {
+        slug,
+        name: Some(name.clone()),
         double_opt_in: audience.double_opt_in,
-        confirm_template_key: line(
-            audience.confirm_template_key,
-            &format!("{place}: confirm_template_key"),
-        )?,
-    })
+        confirm_template_key: line(audience.confirm_template_key, &confirm)?,
+    };
+    Ok((name, update))
 }
 
-fn line(text: Option<String>, place: &str) -> Result<Option<Line>, String> {
-    text.map(|text| text.parse::<Line>().map_err(|error| format!("{place}: {error}"))).transpose()
+/// Nothing said changes nothing; an empty text takes away what is there.
+fn line(text: Option<String>, place: &str) -> Result<Option<Option<Line>>, String> {
+    let Some(text) = text else { return Ok(None) };
+    if text.trim().is_empty() {
+        return Ok(Some(None));
+    }
+    text.parse::<Line>().map(|line| Some(Some(line))).map_err(|error| format!("{place}: {error}"))
 }
 
 /// A topic or an audience that the folder says two things about.
@@ -228,8 +250,8 @@ fn twice(steps: &[Step], faults: &mut Vec<String>) {
     let mut seen = std::collections::BTreeSet::new();
     for step in steps {
         let (file, slug) = match &step.thing {
-            Thing::Topic(topic) => ("topics.toml", &topic.slug),
-            Thing::Audience(audience) => ("audiences.toml", &audience.slug),
+            Thing::Topic(_, topic) => ("topics.toml", &topic.slug),
+            Thing::Audience(_, audience) => ("audiences.toml", &audience.slug),
             Thing::Template(_) => continue,
         };
         if !seen.insert((file, slug)) {

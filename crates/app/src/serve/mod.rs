@@ -220,6 +220,8 @@ fn limits(http: &Http) -> Result<Limits, Failure> {
     Ok(Limits {
         max_body: usize::try_from(http.max_body_bytes)?,
         request_timeout: http.request_timeout,
+        max_file: usize::try_from(http.max_file_bytes)?,
+        file_timeout: http.file_timeout,
     })
 }
 

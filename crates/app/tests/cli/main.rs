@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod help;
 mod items;
+mod kill;
 #[cfg(feature = "aws")]
 mod lambda;
 mod mail;
@@ -19,6 +20,7 @@ mod people;
 mod postgres;
 mod queues;
 mod serve;
+mod story;
 mod templates;
 mod webhooks;
 mod world;

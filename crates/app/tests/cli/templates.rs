@@ -66,6 +66,36 @@ fn a_folder_is_applied_once() {
 }
 
 #[test]
+fn what_a_folder_does_not_name_stays_as_it_is() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let apply = |audience: &str, topic: &str| {
+        let audiences = format!("[[audiences]]\nslug = \"all\"\n{audience}\n");
+        let topics = format!("[[topics]]\nslug = \"news\"\n{topic}\n");
+        write(folder.path(), &[("audiences.toml", &audiences), ("topics.toml", &topics)]);
+        world.ok(&["apply", path, "--yes"]);
+        world.ok(&["audiences", "list"]) + &world.ok(&["topics", "list"])
+    };
+    let full = "name = \"All\"\ndouble_opt_in = true\nconfirm_template_key = \"confirm\"";
+    let shown = apply(full, "name = \"News\"\ndescription = \"What is new\"");
+    for said in ["\"double_opt_in\":true", "\"confirm\"", "What is new"] {
+        assert!(shown.contains(said), "{shown}");
+    }
+    let shown = apply("name = \"Everybody\"", "name = \"Novelties\"");
+    let stays = ["\"double_opt_in\":true", "\"confirm\"", "What is new", "Everybody", "Novelties"];
+    for said in stays {
+        assert!(shown.contains(said), "{shown}");
+    }
+    let without = "name = \"All\"\ndouble_opt_in = false\nconfirm_template_key = \"\"";
+    let shown = apply(without, "name = \"News\"\ndescription = \"\"");
+    for said in ["\"double_opt_in\":true", "\"confirm\"", "What is new"] {
+        assert!(!shown.contains(said), "{shown}");
+    }
+}
+
+#[test]
 fn one_fault_and_nothing_is_written() {
     let world = World::new();
     world.ok(&["bootstrap"]);

@@ -160,12 +160,14 @@ impl Server {
     }
 
     pub(crate) fn send(&self, request: &str) -> String {
+        ask(self.address, request)
+    }
+
+    /// Sends a request and does not wait for its answer. Who drops the connection gives up the request.
+    pub(crate) fn begin(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        stream
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -208,4 +210,14 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The whole answer of a server to a request of HTTP/1.0.
+pub(crate) fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

@@ -91,7 +91,7 @@ struct Desk {
 
 enum Looked {
     Known(Known),
-    New(Desk),
+    New(Box<Desk>),
 }
 
 /// Whom the client writes as.
@@ -233,7 +233,8 @@ impl Messages {
     }
 
     /// All that is wrong with a request, at once.
-    async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
+    async fn check(&self, cx: &Cx, send: &Send, desk: Box<Desk>) -> Result<Checked, AcceptError> {
+        let Desk { senders, topic, relations } = *desk;
         let mut found = send.check(cx.now());
         let content = match &send.content {
             Content::Template(key) => {
@@ -252,14 +253,13 @@ impl Messages {
             _ => None,
         };
         let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
-        let identity = choose(desk.senders, asked, &mut found);
-        if let (Some(topic), None) = (&send.topic, desk.topic) {
-            found.push(wrong("topic", format!("there is no topic {topic}")));
+        let identity = choose(senders, asked, &mut found);
+        if let (Some(slug), None) = (&send.topic, topic) {
+            found.push(wrong("topic", format!("there is no topic {slug}")));
         }
         match (identity, content) {
             (Some(identity), Some(content)) if found.is_empty() => {
-                let relations = Some(desk.relations);
-                Ok(Checked { identity, topic: desk.topic, relations, content })
+                Ok(Checked { identity, topic, relations: Some(relations), content })
             }
             _ => Err(AcceptError::Invalid(found)),
         }
@@ -297,7 +297,7 @@ async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Looked, Datab
         };
         let question = question(client, to.clone(), topic);
         let relations = eligibility::relations(tx, &within, &question)?;
-        Ok(Looked::New(Desk { senders, topic, relations }))
+        Ok(Looked::New(Box::new(Desk { senders, topic, relations })))
     });
     look.await
 }

@@ -10,7 +10,7 @@ use tidings_kernel::{EmailAddress, Mail};
 use tidings_mail::{
     Attachment, ComposeError, Content, Disposition as Place, Kind, Letter, Mailbox, compose,
 };
-use tidings_templates::{Compiled, RenderError, Rendered, Source as Written};
+use tidings_templates::{Compiled, Part, RenderError, Rendered, Source as Written};
 
 use super::accept::wrong;
 use super::request::{Disposition, PartBody, Tracking, Wrong};
@@ -45,7 +45,8 @@ pub(super) fn compile(
             for fault in faults {
                 let field = fault.part.to_string();
                 // What `Send::check` has found already is not said twice.
-                if !found.iter().any(|one| one.field == field) {
+                let is_told = |one: &Wrong| one.field == field || fault.part == Part::Template;
+                if !found.iter().any(is_told) {
                     found.push(wrong(&field, fault.message));
                 }
             }

@@ -23,7 +23,8 @@ pub(super) fn curl(operation: &Operation<'_>, document: &Value) -> String {
         }
         Some((kind, _)) => {
             lines.push(format!("  -H 'Content-Type: {kind}'"));
-            lines.push("  --data-binary @message.eml".to_owned());
+            let file = if kind == "text/csv" { "people.csv" } else { "message.eml" };
+            lines.push(format!("  --data-binary @{file}"));
         }
         None => {}
     }

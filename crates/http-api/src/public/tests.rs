@@ -99,7 +99,12 @@ impl World {
         };
         let links = Links::load(cx.database(), "https://m.example.org", cx.now()).await.unwrap();
         let tracking = Tracking { access: bed.access.clone(), links };
-        let limits = Limits { max_body: 1 << 20, request_timeout: Duration::from_secs(5) };
+        let limits = Limits {
+            max_body: 1 << 20,
+            request_timeout: Duration::from_secs(5),
+            max_file: 1 << 20,
+            file_timeout: Duration::from_secs(5),
+        };
         let router = public(tracking.clone(), limits);
         Self { bed, cx, tracking, router, to, pending: made[1].1.get() }
     }

@@ -1,6 +1,7 @@
 //! `/v1/contacts`: the people of the caller's workspace.
 
 mod bodies;
+pub(super) mod files;
 
 use axum::Json;
 use axum::extract::{Path, State};

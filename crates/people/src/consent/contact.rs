@@ -6,10 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Whom;
-use crate::contacts::{self, ContactId};
-
-/// So many addresses of one person are marked when he leaves.
-const ADDRESSES: i64 = 50;
+use crate::contacts::{self, ContactId, MAX_ADDRESSES};
 
 /// What consent needs to know of a contact.
 #[derive(Debug, Clone)]
@@ -67,6 +64,6 @@ pub(super) fn addresses(
     let sql = "SELECT value FROM channel_identities
                WHERE workspace_id = $1 AND lead_id = $2 AND channel = 'email' ORDER BY id LIMIT $3";
     let params =
-        [Param::Int(cx.workspace_id().get()), Param::Int(contact.get()), Param::Int(ADDRESSES)];
+        [Param::Int(cx.workspace_id().get()), Param::Int(contact.get()), Param::Int(MAX_ADDRESSES)];
     tx.query(sql, &params)?.iter().map(|row| row.parsed(0, "an e-mail address")).collect()
 }

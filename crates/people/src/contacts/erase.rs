@@ -64,13 +64,31 @@ async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
     }
     let mut any = work.contact.is_some();
     for address in &work.addresses {
-        any |= forget(&items, work, address, cx.now()).await?;
-        any |= end_executions(&items, address).await?;
-        any |= delete_all(&items, &tables::MAIN, address).await?;
-        any |= delete_all(&items, &tables::EVENTS, address).await?;
+        any |= clear_items(&items, work, address, cx.now()).await?;
         delete_captured(cx, address).await?;
     }
     Ok(any)
+}
+
+/// What comes in between, a bounce or somebody new with the address, is met by the next round.
+async fn clear_items(
+    items: &Arc<dyn ItemStore>,
+    work: &Work,
+    email: &EmailAddress,
+    now: Timestamp,
+) -> Result<bool, StorageError> {
+    let mut any = false;
+    for _ in 0..race::ATTEMPTS {
+        let mut found = forget(items, work, email, now).await?;
+        found |= end_executions(items, email).await?;
+        found |= delete_all(items, &tables::MAIN, email).await?;
+        found |= delete_all(items, &tables::EVENTS, email).await?;
+        if !found {
+            return Ok(any);
+        }
+        any = true;
+    }
+    Err(StoreError::Conflict.into())
 }
 
 /// Finds what is to be erased, or what an earlier call has begun. The relations are clean when it ends, but for the ledger.
@@ -137,8 +155,8 @@ fn under_way(
 
 fn addresses_of(tx: &mut Tx<'_>, contact: ContactId) -> Result<Vec<String>, DatabaseError> {
     let sql = "SELECT value FROM channel_identities
-               WHERE lead_id = $1 AND channel = 'email' ORDER BY id LIMIT 1000";
-    let rows = tx.query(sql, &[Param::Int(contact.get())])?;
+               WHERE lead_id = $1 AND channel = 'email' ORDER BY id LIMIT $2";
+    let rows = tx.query(sql, &[Param::Int(contact.get()), Param::Int(store::MAX_ADDRESSES)])?;
     rows.iter().map(|row| row.text(0).map(ToOwned::to_owned)).collect()
 }
 
@@ -217,22 +235,17 @@ async fn forget(
         let (profile, suppression, memory) = (next(), next(), next());
         let before = memory.as_ref().map(|item| Memory::read(email, item)).unwrap_or_default();
         let profile = profile.map(Profile::from);
+        let expected = Suppression::unchanged(suppression.as_ref());
         let suppression = suppression.map(|item| Suppression::read(email.clone(), &item));
         let after = remembered(&before, profile.as_ref(), suppression.as_ref(), work, now);
         let nothing = profile.is_none() && suppression.is_none();
         if nothing && after == before {
             return Ok(false);
         }
-        let expected = match &suppression {
-            Some(known) => {
-                Expect::That(Condition::eq("suppressedAt", keys::time(known.suppressed_at)))
-            }
-            None => Expect::Absent,
-        };
         let mut txn = Txn::new()
             .delete(&tables::MAIN, keys::suppression(email), expected)
             .delete(&tables::MAIN, keys::suppression_entry(email), Expect::Anything)
-            .delete(&tables::MAIN, keys::profile(email), same_tags(profile.as_ref()));
+            .delete(&tables::MAIN, keys::profile(email), unchanged(profile.as_ref()));
         for tag in profile.iter().flat_map(Profile::tags) {
             txn = txn.delete(&tables::MAIN, keys::tag(&tag, email), Expect::Anything);
         }
@@ -265,20 +278,24 @@ fn remembered(
         actor: None,
         note: None,
     });
-    let suppression = suppression.cloned().or_else(|| before.suppression.clone()).or(flagged);
+    let suppression = match (suppression, &before.suppression) {
+        (Some(now), Some(before)) if !before.replaces(now) => Some(now.clone()),
+        (Some(now), None) => Some(now.clone()),
+        (_, before) => before.clone().or(flagged),
+    };
     let unsubscribed = profile.is_some_and(Profile::unsubscribed).then_some(now);
     let unsubscribed_at = before.unsubscribed_at.or(work.unsubscribed_at).or(unsubscribed);
     Memory { suppression, unsubscribed_at }
 }
 
-fn same_tags(profile: Option<&Profile>) -> Expect {
-    match profile {
-        None => Expect::Absent,
-        Some(profile) => match profile.item().get("tags") {
-            Some(tags) => Expect::That(Condition::eq("tags", tags.clone())),
-            None => Expect::That(Condition::not_exists("tags")),
-        },
-    }
+/// With the tags whose entries go too, and the flags that are remembered.
+fn unchanged(profile: Option<&Profile>) -> Expect {
+    let Some(profile) = profile else { return Expect::Absent };
+    let same = |name: &str| match profile.item().get(name) {
+        Some(value) => Condition::eq(name, value.clone()),
+        None => Condition::not_exists(name),
+    };
+    Expect::That(same("tags").and(same("unsubscribed")).and(same("suppressed")))
 }
 
 /// Both sides of each.
@@ -305,25 +322,33 @@ async fn end_executions(
     }
 }
 
+/// All but the profile and the suppression: those go only with what must be remembered of them.
 async fn delete_all(
     items: &Arc<dyn ItemStore>,
     table: &'static Table,
     email: &EmailAddress,
 ) -> Result<bool, StorageError> {
-    let mut any = false;
+    let kept = [keys::profile(email), keys::suppression(email)];
+    let (mut any, mut cursor) = (false, None);
     loop {
-        let query = Query::new(table, keys::subscriber(email)).limit(ITEMS);
-        let found = items.query(query).await?.items;
-        let mut txn = Txn::new();
-        for item in &found {
+        let query = Query::new(table, keys::subscriber(email)).after(cursor).limit(ITEMS);
+        let page = items.query(query).await?;
+        let (mut txn, mut writes) = (Txn::new(), 0);
+        for item in &page.items {
             let key = table.key_of(item).map_err(StoreError::from)?;
-            txn = txn.delete(table, key, Expect::Anything);
+            if !kept.contains(&key) {
+                txn = txn.delete(table, key, Expect::Anything);
+                writes += 1;
+            }
         }
-        if found.is_empty() {
+        if writes > 0 {
+            items.transact(txn).await?;
+            any = true;
+        }
+        cursor = page.cursor;
+        if cursor.is_none() {
             return Ok(any);
         }
-        items.transact(txn).await?;
-        any = true;
     }
 }
 

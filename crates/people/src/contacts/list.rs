@@ -11,8 +11,9 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::profile::Profile;
 use super::store::Known;
-use super::{Contact, ContactId, Tag};
+use super::{Contact, ContactId, Flags, Tag};
 use crate::keys;
+use crate::suppression;
 
 /// So many people are looked at for one page.
 const EXAMINED: usize = 5_000;
@@ -84,6 +85,9 @@ pub async fn list(
     };
     let wanted = usize::try_from(limit.and_one()).unwrap_or(1);
     let items = cx.items().await?;
+    let within = cx.clone();
+    let gate = cx.database().read(move |tx| suppression::gate(tx, &within));
+    let gate = gate.await.map_err(StorageError::from)?;
     let (mut found, mut after, mut examined) = (Vec::new(), after, 0);
     loop {
         let chunk = match (&filter.tag, after.take()) {
@@ -93,13 +97,14 @@ pub async fn list(
             (Some(tag), after) => tagged(cx, tag, audience, after).await?,
             (None, after) => by_id(cx, audience, after).await?,
         };
-        let wanted_profiles: Vec<_> =
-            chunk.candidates.iter().map(|candidate| keys::profile(&candidate.email)).collect();
-        let profiles =
-            items.batch_get(&tables::MAIN, &wanted_profiles).await.map_err(StorageError::from)?;
-        for (candidate, profile) in chunk.candidates.into_iter().zip(profiles) {
-            let profile = profile.map(Profile::from).unwrap_or_default();
-            let contact = Contact::new(candidate.email, &candidate.known, &profile);
+        let keys = chunk.candidates.iter().flat_map(|candidate| gate.keys(&candidate.email));
+        let keys: Vec<_> = keys.collect();
+        let held = items.batch_get(&tables::MAIN, &keys).await.map_err(StorageError::from)?;
+        let of_each = held.chunks((held.len() / chunk.candidates.len().max(1)).max(1));
+        for (candidate, held) in chunk.candidates.into_iter().zip(of_each) {
+            let flags = Flags::of(Some(&candidate.known), &gate.read(&candidate.email, held));
+            let profile = held.first().cloned().flatten().map(Profile::from).unwrap_or_default();
+            let contact = Contact::new(candidate.email, &candidate.known, &profile, flags);
             if filter.admits(&contact) {
                 found.push((contact, candidate.position));
             }

@@ -1,7 +1,7 @@
 //! Contacts: the people of a workspace, known by an address.
 //!
 //! A contact is a row in `leads` with its identity, and the subscriber's items of seed 000. The PROFILE is the truth for the
-//! first name, the attributes, the tags and the flags; every tag has an entry in the tag's index, written in the same
+//! first name, the attributes and the tags; its flags are one of the places that can stand against writing (`Flags`); every tag has an entry in the tag's index, written in the same
 //! transaction. Here: making, changing, finding and erasing them. Not here: what they agreed to (`consent`), and whom we
 //! must not write to (`suppression`); nothing here clears a flag of either.
 
@@ -23,6 +23,7 @@ use tidings_access::{Actor, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Value};
 use tidings_sql::DatabaseError;
 
+use crate::suppression::{self, Against};
 use profile::Profile;
 use store::Known;
 
@@ -30,6 +31,7 @@ pub use erase::{Erased, erase};
 pub use list::{After, Filter, ListError, Standing, list};
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
+pub(crate) use store::MAX_ADDRESSES;
 pub use store::ensure;
 pub(crate) use values::check_name as check_attribute_name;
 pub use values::{
@@ -106,7 +108,7 @@ pub async fn update(cx: &Cx, cmd: Update) -> Result<Contact, UpdateError> {
         if *within.actor() != Actor::Worker {
             within.record(tx, "contact.update", "contact", &known.id.to_string())?;
         }
-        let secret = crate::suppression::memory::Secret::find(tx, &within)?;
+        let secret = suppression::memory::Secret::find(tx, &within)?;
         Ok(Some(write::Person { known, secret }))
     });
     let known: Option<write::Person> =
@@ -140,14 +142,40 @@ async fn make_known(cx: &Cx, email: &EmailAddress) -> Result<write::Person, Data
         if *within.actor() != Actor::Worker {
             within.record(tx, action, "contact", &known.id.to_string())?;
         }
-        let secret = crate::suppression::memory::Secret::find(tx, &within)?;
+        let secret = suppression::memory::Secret::find(tx, &within)?;
         Ok(write::Person { known, secret })
     });
     make.await
 }
 
+/// What stands against writing to somebody, wherever it is said: in the profile, in the relation, in the record of the
+/// suppression, or in what is remembered of somebody with this address who was erased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    pub unsubscribed: bool,
+    pub suppressed: bool,
+}
+
+/// Of whoever has the address, known or not.
+pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError> {
+    let (within, address) = (cx.clone(), email.clone());
+    let read = cx.database().read(move |tx| {
+        let known = store::find(tx, &within, &address)?;
+        Ok::<_, DatabaseError>((suppression::gate(tx, &within)?, known))
+    });
+    let (gate, known) = read.await?;
+    Ok(Flags::of(known.as_ref(), &gate.look(cx, email).await?))
+}
+
+impl Flags {
+    fn of(known: Option<&Known>, against: &Against) -> Self {
+        let left = known.is_some_and(|known| known.unsubscribed_at.is_some());
+        Self { unsubscribed: left || against.unsubscribed, suppressed: against.is_suppressed() }
+    }
+}
+
 impl Contact {
-    fn new(email: EmailAddress, known: &Known, profile: &Profile) -> Self {
+    fn new(email: EmailAddress, known: &Known, profile: &Profile, flags: Flags) -> Self {
         // The identity knows how it was typed first; the profile and the key only how it is compared.
         let email = known.typed.parse().unwrap_or(email);
         let created_at = profile.created_at().unwrap_or(known.created_at);
@@ -157,8 +185,8 @@ impl Contact {
             first_name: profile.first_name().map(ToOwned::to_owned),
             attributes: profile.attributes(),
             tags: profile.tags(),
-            unsubscribed: profile.unsubscribed() || known.unsubscribed_at.is_some(),
-            suppressed: profile.suppressed(),
+            unsubscribed: flags.unsubscribed,
+            suppressed: flags.suppressed,
             created_at,
             updated_at: profile.updated_at().unwrap_or(created_at),
         }

@@ -7,9 +7,9 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::profile::{Profile, time};
 use super::store::{self, Known};
-use super::{Contact, ContactId};
+use super::{Contact, ContactId, Flags};
 use crate::keys;
-use crate::suppression::Suppression;
+use crate::suppression::{self, Gate, Suppression};
 
 /// So many lines of the send log are shown, the newest first.
 const SENT: usize = 20;
@@ -71,9 +71,9 @@ pub struct Sent {
     pub sent_at: Option<Timestamp>,
 }
 
-#[derive(Clone)]
 struct Relations {
     known: Known,
+    gate: Gate,
     identities: Vec<Identity>,
     subscriptions: Vec<Subscribed>,
     topics: Vec<TopicPreference>,
@@ -85,16 +85,16 @@ pub async fn get(cx: &Cx, email: &EmailAddress) -> Result<Option<Everything>, St
     let relations = cx.database().read(move |tx| relations(tx, &within, &address));
     let Some(relations) = relations.await? else { return Ok(None) };
     let items = cx.items().await?;
-    let wanted = [keys::profile(email), keys::suppression(email)];
-    let mut found = items.batch_get(&tables::MAIN, &wanted).await?.into_iter();
-    let profile = found.next().flatten().map(Profile::from).unwrap_or_default();
-    let suppression = found.next().flatten();
+    let found = items.batch_get(&tables::MAIN, &relations.gate.keys(email)).await?;
+    let against = relations.gate.read(email, &found);
+    let flags = Flags::of(Some(&relations.known), &against);
+    let profile = found.into_iter().next().flatten().map(Profile::from).unwrap_or_default();
     let of = |prefix: &str| Query::new(&tables::MAIN, keys::subscriber(email)).begins_with(prefix);
     let executions = items.query(of("EXEC#").limit(SHOWN)).await?.items;
     let sent = items.query(of("SENT#").backward().limit(SENT)).await?.items;
     Ok(Some(Everything {
-        contact: Contact::new(email.clone(), &relations.known, &profile),
-        suppression: suppression.map(|item| Suppression::read(email.clone(), &item)),
+        contact: Contact::new(email.clone(), &relations.known, &profile, flags),
+        suppression: against.suppression,
         identities: relations.identities,
         subscriptions: relations.subscriptions,
         topics: relations.topics,
@@ -172,7 +172,8 @@ fn relations(
             })
         },
     )?;
-    Ok(Some(Relations { known, identities, subscriptions, topics }))
+    let gate = suppression::gate(tx, cx)?;
+    Ok(Some(Relations { known, gate, identities, subscriptions, topics }))
 }
 
 fn rows_of<T>(

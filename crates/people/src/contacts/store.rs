@@ -8,6 +8,9 @@ use tidings_sql::{DatabaseError, Param, Tx};
 use super::values::ContactId;
 use crate::news;
 
+/// So many addresses of one person are looked at: marked when he leaves, and cleaned when he is erased.
+pub(crate) const MAX_ADDRESSES: i64 = 1000;
+
 /// What the relations say of the person with an address.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {

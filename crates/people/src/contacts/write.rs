@@ -7,7 +7,7 @@ use tidings_kernel::{Condition, EmailAddress, Expect, Item, Key, StoreError, Txn
 use super::profile::{self, Profile};
 use super::rules::{self, Edit, Plan};
 use super::store::Known;
-use super::{Contact, UpsertError, Upserted};
+use super::{Contact, Flags, UpsertError, Upserted};
 use crate::keys;
 use crate::news;
 use crate::race;
@@ -43,7 +43,8 @@ pub(crate) async fn write(
         let plan = rules::plan(&before, edit)?;
         let created = held.profile.is_none();
         if !created && plan.is_empty() {
-            let contact = Contact::new(email.clone(), &person.known, &before);
+            let contact =
+                Contact::new(email.clone(), &person.known, &before, held.flags(&person.known));
             return Ok(Upserted { contact, created });
         }
         let update = held.update(email, &person.known, &plan, cx.now());
@@ -58,7 +59,8 @@ pub(crate) async fn write(
         match items.transact(txn).await {
             Ok(()) => {
                 let profile = after.map(Profile::from).unwrap_or_default();
-                let contact = Contact::new(email.clone(), &person.known, &profile);
+                let contact =
+                    Contact::new(email.clone(), &person.known, &profile, held.flags(&person.known));
                 return Ok(Upserted { contact, created });
             }
             Err(error) if race::lost(&error) => {}
@@ -83,6 +85,14 @@ impl Held {
     pub(crate) fn is_unsubscribed(&self) -> bool {
         let profile = self.profile.as_ref().is_some_and(Profile::unsubscribed);
         profile || self.memory.unsubscribed_at.is_some()
+    }
+
+    fn flags(&self, known: &Known) -> Flags {
+        let flagged = self.profile.as_ref().is_some_and(Profile::suppressed);
+        Flags {
+            unsubscribed: known.unsubscribed_at.is_some() || self.is_unsubscribed(),
+            suppressed: flagged || self.is_suppressed(),
+        }
     }
 
     pub(crate) fn read(email: &EmailAddress, found: Vec<Option<Item>>) -> Self {

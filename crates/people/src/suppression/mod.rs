@@ -42,7 +42,7 @@ pub struct Suppress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suppressed {
     New(Suppression),
-    /// It was before. The earliest event is the one that is kept.
+    /// It was before. What is kept is the earliest event, and one that lasts rather than transient bounces.
     Already(Suppression),
     /// It happened before somebody lifted the suppression, and nothing was done.
     Stale,
@@ -70,7 +70,8 @@ pub struct Status {
     pub unsubscribed_before_erasure: bool,
 }
 
-/// From now on nothing is sent there. Doing it again changes nothing, except that an earlier event takes the place of a later one.
+/// From now on nothing is sent there. Doing it again changes nothing, except that an earlier event takes the place of a later
+/// one, and what lasts takes the place of transient bounces.
 pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError> {
     let cmd = Suppress { at: in_millis(cmd.at), ..cmd };
     let items = cx.items().await?;
@@ -82,8 +83,9 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         if cmd.source.is_some() && held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
             return Ok(Suppressed::Stale);
         }
+        let suppression = describe(cx, &cmd);
         if let Some(current) = &held.suppression
-            && current.suppressed_at <= cmd.at
+            && !suppression.replaces(current)
         {
             return Ok(Suppressed::Already(current.clone()));
         }
@@ -91,7 +93,6 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         if !std::mem::replace(&mut told, true) {
             store::mark(cx, &cmd).await?;
         }
-        let suppression = describe(cx, &cmd);
         let txn = held.unchanged_by(Txn::new().put(
             &tables::MAIN,
             suppression.to_entry(),

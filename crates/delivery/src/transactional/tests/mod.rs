@@ -30,9 +30,41 @@ use crate::templates::{self, Templates};
 pub(super) struct Provider {
     answers: Mutex<VecDeque<Result<Accepted, SendError>>>,
     taken: Mutex<Vec<Mail>>,
+    /// Where it comes to no end, and whether it is there.
+    hang: Mutex<(Option<Place>, bool)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    BeforeTaking,
+    AfterTaking,
 }
 
 impl Provider {
+    pub(super) fn hang(&self, place: Place) {
+        *self.hang.lock().unwrap() = (Some(place), false);
+    }
+
+    pub(super) fn hangs(&self) -> bool {
+        self.hang.lock().unwrap().1
+    }
+
+    pub(super) fn go_on(&self) {
+        *self.hang.lock().unwrap() = (None, false);
+    }
+
+    async fn pass(&self, place: Place) {
+        let hangs = {
+            let mut hang = self.hang.lock().unwrap();
+            hang.1 |= hang.0 == Some(place);
+            hang.1
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
+        tokio::task::yield_now().await;
+    }
+
     pub(super) fn answers(&self, error: SendError) {
         self.answers.lock().unwrap().push_back(Err(error));
     }
@@ -56,7 +88,7 @@ impl Sender for Provider {
 
     /// It can be interrupted before it takes the message, and after.
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
-        tokio::task::yield_now().await;
+        self.pass(Place::BeforeTaking).await;
         let answer = self.answers.lock().unwrap().pop_front();
         let taken = {
             let mut taken = self.taken.lock().unwrap();
@@ -65,7 +97,7 @@ impl Sender for Provider {
             }
             taken.len()
         };
-        tokio::task::yield_now().await;
+        self.pass(Place::AfterTaking).await;
         answer.unwrap_or_else(|| Ok(Accepted { provider_id: Some(format!("p-{taken}")) }))
     }
 }

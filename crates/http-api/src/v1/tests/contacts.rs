@@ -160,3 +160,43 @@ async fn suppressions_are_made_listed_and_lifted_with_a_reason() {
     assert_snapshot!("suppression_missing", world.get(&key, path).await.shown());
     assert_eq!(world.delete(&key, &format!("{path}?reason=again")).await.status, 404);
 }
+
+#[tokio::test]
+async fn a_file_goes_in_and_comes_out() {
+    let (world, key) = begun().await;
+    let file = "E-Mail;first name;plan\nada@example.org;Ada;pro\nnobody;x;y\n";
+    let looked = world.post(&key, "/v1/contacts/import?dry_run=true&tags=fair,2026", file).await;
+    assert_eq!((looked.status, &looked.json()["new"]), (200, &json!(1)), "{}", looked.body);
+    assert_eq!(world.get(&key, "/v1/contacts").await.json()["data"], json!([]));
+    let imported = world.post(&key, "/v1/contacts/import?tags=fair,2026", file).await;
+    assert_snapshot!("imported", imported.shown());
+    let exported = world.get(&key, "/v1/contacts/export?tag=fair").await;
+    assert_eq!(exported.status, 200);
+    let expected = "email,first_name,tags,attributes,unsubscribed,suppressed,created_at,updated_at\n\
+        ada@example.org,Ada,2026;fair,\"{\"\"plan\"\":\"\"pro\"\"}\",no,no,\
+        2026-07-01T12:00:00.000Z,2026-07-01T12:00:00.000Z\n";
+    assert_eq!(exported.body, expected);
+    let lines = world.get(&key, "/v1/contacts/export?format=jsonl").await;
+    assert_eq!(lines.json()["attributes"], json!({"plan": "pro"}));
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_taken_is_refused_with_a_reason() {
+    let (world, key) = begun().await;
+    for (query, file, status, told) in [
+        ("", "name\nAda\n", 422, "no column is the e-mail address"),
+        ("", r#"{"email":"ada@example.org"}"#, 415, "send CSV"),
+        ("?map=Mail=email", "email\nada@example.org\n", 422, "there is no column"),
+        ("?audience=news", "email\nada@example.org\n", 422, "required with audience"),
+        ("?audience=news&source=x", "email\nada@example.org\n", 422, "there is no audience news"),
+        ("?tags=a%20b", "email\nada@example.org\n", 422, "tags"),
+    ] {
+        let answer = world.post(&key, &format!("/v1/contacts/import{query}"), file).await;
+        assert_eq!(answer.status, status, "{query}: {}", answer.body);
+        assert!(answer.body.contains(told), "{query}: {}", answer.body);
+    }
+    let long = format!("email\n{}", "ada@example.org\n".repeat(1_000));
+    let answer = world.post(&key, "/v1/contacts/import", &long).await;
+    assert!((400..500).contains(&answer.status), "{}", answer.body);
+    assert_eq!(world.get(&key, "/v1/contacts/export?format=pdf").await.status, 422);
+}

@@ -1,5 +1,6 @@
 //! A store that fails at the n-th call, for every n: what is repeated afterwards comes to the same end.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -16,14 +17,24 @@ use super::{address, partition, rows, suppress, tags_in_step, unsubscribe, upser
 use crate::contacts::erase;
 use crate::suppression;
 
-each_store!(an_erasure_cut_short_anywhere_is_finished_by_the_next, an_upsert_cut_short_converges);
+each_store!(
+    an_erasure_cut_short_anywhere_is_finished_by_the_next,
+    an_upsert_cut_short_converges,
+    a_bounce_in_the_middle_of_an_erasure_is_remembered,
+    an_upsert_in_the_middle_of_an_erasure_leaves_no_stray_tag,
+);
 
 /// Whether the n-th call did its work before it failed: then the answer was lost, not the write.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Clone)]
 enum Fails {
     Before,
     After,
+    /// It does not fail: somebody else does something first.
+    Not(Meddle),
 }
+
+type Later = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Meddle = Arc<dyn Fn() -> Later + Send + Sync>;
 
 struct Engine {
     inner: SqlItems,
@@ -46,8 +57,13 @@ impl Store {
         if self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
             return work.await;
         }
-        if self.fails == Fails::After {
-            drop(work.await);
+        match &self.fails {
+            Fails::Before => {}
+            Fails::After => drop(work.await),
+            Fails::Not(meddle) => {
+                meddle().await;
+                return work.await;
+            }
         }
         Err(StoreError::Uncertain("the test has cut the connection".into()))
     }
@@ -57,7 +73,7 @@ impl Store {
 impl ItemEngine for Engine {
     async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StoreError> {
         let inner = self.inner.open(workspace).await?;
-        Ok(Arc::new(Store { inner, left: Arc::clone(&self.left), fails: self.fails }))
+        Ok(Arc::new(Store { inner, left: Arc::clone(&self.left), fails: self.fails.clone() }))
     }
 
     async fn sweep(&self, limit: usize) -> Result<usize, StoreError> {
@@ -132,13 +148,17 @@ impl ItemStore for Store {
 
 /// The same workspace on a store whose n-th call from now fails, and what tells whether it came to that.
 async fn failing(bed: &Bed, n: i64, fails: Fails) -> (Cx, Arc<AtomicI64>) {
+    failing_in(bed, "acme", n, fails).await
+}
+
+async fn failing_in(bed: &Bed, workspace: &str, n: i64, fails: Fails) -> (Cx, Arc<AtomicI64>) {
     let left = Arc::new(AtomicI64::new(n));
     let clock: Arc<dyn Clock> = bed.clock.clone();
     let database = bed.access.database().clone();
     let inner = SqlItems::new(database.clone(), Arc::clone(&clock));
     let engine = Arc::new(Engine { inner, left: Arc::clone(&left), fails });
     let access = Access::new(database, engine, clock);
-    let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
+    let found = workspaces::find(&access, workspace.parse().unwrap()).await.unwrap();
     (access.inside(&found, Actor::Operator), left)
 }
 
@@ -152,7 +172,7 @@ async fn an_erasure_cut_short_anywhere_is_finished_by_the_next(bed: &Bed) {
             suppress(&cx, "ada@example.org").await;
             super::erasing::put_history(&cx, "ada@example.org", 3).await;
 
-            let (broken, left) = failing(bed, n, fails).await;
+            let (broken, left) = failing(bed, n, fails.clone()).await;
             let cut_short = erase(&broken, &ada).await.is_err();
             assert_eq!(cut_short, left.load(Ordering::SeqCst) <= 0);
             erase(&cx, &ada).await.unwrap();
@@ -183,7 +203,7 @@ async fn an_upsert_cut_short_converges(bed: &Bed) {
         for n in 1.. {
             let cx = bed.cx().await;
             upsert(&cx, with_tags("ada@example.org", &["a", "b"])).await.unwrap();
-            let (broken, _) = failing(bed, n, fails).await;
+            let (broken, _) = failing(bed, n, fails.clone()).await;
             let cut_short =
                 upsert(&broken, with_tags("ada@example.org", &["b", "c"])).await.is_err();
             tags_in_step(&cx, "ada@example.org", &known).await;
@@ -195,4 +215,49 @@ async fn an_upsert_cut_short_converges(bed: &Bed) {
             }
         }
     }
+}
+
+/// Erases Ada once for every call of the store, while somebody does something right before that call.
+async fn erase_while(
+    bed: &Bed,
+    meddle: impl Fn(Cx) -> Later + Send + Sync + Copy + 'static,
+    after: impl AsyncFn(&Cx, i64),
+) {
+    for n in 1.. {
+        let cx = bed.make_workspace(&format!("w{n}")).await;
+        upsert(&cx, with_tags("ada@example.org", &["a"])).await.unwrap();
+        super::erasing::put_history(&cx, "ada@example.org", 1).await;
+        let within = cx.clone();
+        let meddle: Meddle = Arc::new(move || meddle(within.clone()));
+        let (watched, left) = failing_in(bed, &format!("w{n}"), n, Fails::Not(meddle)).await;
+        erase(&watched, &address("ada@example.org")).await.unwrap();
+        if left.load(Ordering::SeqCst) > 0 {
+            assert!(n > 5, "only {n} calls");
+            break;
+        }
+        after(&cx, n).await;
+    }
+}
+
+async fn a_bounce_in_the_middle_of_an_erasure_is_remembered(bed: &Bed) {
+    let bounce =
+        |cx: Cx| -> Later { Box::pin(async move { suppress(&cx, "ada@example.org").await }) };
+    erase_while(bed, bounce, async |cx, n| {
+        let ada = address("ada@example.org");
+        let status = suppression::status(cx, &ada).await.unwrap();
+        assert!(status.suppression.is_some(), "before call {n}");
+    })
+    .await;
+}
+
+async fn an_upsert_in_the_middle_of_an_erasure_leaves_no_stray_tag(bed: &Bed) {
+    let come = |cx: Cx| -> Later {
+        Box::pin(async move {
+            upsert(&cx, with_tags("ada@example.org", &["b"])).await.unwrap();
+        })
+    };
+    erase_while(bed, come, async |cx, _| {
+        tags_in_step(cx, "ada@example.org", &["a", "b"]).await;
+    })
+    .await;
 }

@@ -4,14 +4,19 @@ use serde_json::json;
 use tidings_access::{Cx, Limit};
 use tidings_testbed::{Bed, each_store};
 
-use super::{attributes, bare, execute, suppress, tags, unsubscribe, upsert};
-use crate::contacts::{After, ContactId, Filter, ListError, Standing, TagChange, Upsert, list};
+use super::{
+    address, attributes, bare, ensured, execute, found, suppress, tags, unsubscribe, upsert,
+};
+use crate::contacts::{
+    After, ContactId, Filter, ListError, Standing, TagChange, Upsert, erase, list,
+};
 
 each_store!(
     lists_are_walked_page_by_page,
     filters_find_whom_they_name,
     a_page_ends_when_enough_were_looked_at,
     a_list_that_cannot_be_is_refused,
+    who_has_no_profile_is_shown_as_he_stands,
 );
 
 /// All pages of a list, and how many there were.
@@ -120,4 +125,39 @@ async fn a_list_that_cannot_be_is_refused(bed: &Bed) {
     let after = Some(After::Id(ContactId::from(3)));
     let refused = list(&cx, tagged("a"), after, Limit::default()).await;
     assert!(matches!(refused, Err(ListError::WrongCursor)), "{refused:?}");
+}
+
+async fn who_has_no_profile_is_shown_as_he_stands(bed: &Bed) {
+    let cx = bed.cx().await;
+    // Known to the relations alone, and suppressed.
+    ensured(&cx, "ada@example.org").await;
+    suppress(&cx, "ada@example.org").await;
+    // Left and erased, and suppressed and erased; both are known again.
+    for (email, leaves) in [("bob@example.org", true), ("cyd@example.org", false)] {
+        upsert(&cx, bare(email)).await.unwrap();
+        if leaves {
+            unsubscribe(&cx, email).await;
+        } else {
+            suppress(&cx, email).await;
+        }
+        erase(&cx, &address(email)).await.unwrap();
+        ensured(&cx, email).await;
+    }
+    ensured(&cx, "dan@example.org").await;
+    let flags = async |email: &str| {
+        let contact = found(&cx, email).await;
+        (contact.unsubscribed, contact.suppressed)
+    };
+    assert_eq!(flags("ada@example.org").await, (false, true));
+    assert_eq!(flags("bob@example.org").await, (true, false));
+    assert_eq!(flags("cyd@example.org").await, (false, true));
+    assert_eq!(flags("dan@example.org").await, (false, false));
+    for (standing, wanted) in [
+        (Standing::Active, vec!["dan@example.org"]),
+        (Standing::Unsubscribed, vec!["bob@example.org"]),
+        (Standing::Suppressed, vec!["ada@example.org", "cyd@example.org"]),
+    ] {
+        let filter = Filter { standing, ..Filter::default() };
+        assert_eq!(walk(&cx, &filter, 10).await.0, wanted, "{standing:?}");
+    }
 }

@@ -67,6 +67,8 @@ pub(super) const ROUTES: &[Known] = &[
     // Contacts and suppressions.
     read("/v1/contacts"),
     manage("POST", "/v1/contacts").takes(r#"{"email":"hidden@example.org"}"#),
+    read("/v1/contacts/export"),
+    manage("POST", "/v1/contacts/import").takes("email\nhidden@example.org\n"),
     read("/v1/contacts/{email}"),
     manage("PATCH", "/v1/contacts/{email}").takes(r#"{"first_name":"Other"}"#),
     manage("DELETE", "/v1/contacts/{email}"),

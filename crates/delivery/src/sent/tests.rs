@@ -1,0 +1,86 @@
+//! The send log and the profile that it may have to make.
+
+use tidings_access::Cx;
+use tidings_kernel::{EmailAddress, Expect, Item, Query, Update, Value, tables};
+use tidings_people::contacts::{self, Upsert};
+use tidings_people::keys;
+use tidings_testbed::{Bed, each_store};
+
+use super::{Line, record};
+use crate::ledger::Source;
+
+each_store!(
+    who_left_and_was_erased_is_not_let_back_by_a_line,
+    lines_of_one_millisecond_stand_side_by_side,
+    a_profile_that_is_there_is_left_alone,
+);
+
+fn ada() -> EmailAddress {
+    "ada@example.org".parse().unwrap()
+}
+
+fn line(cx: &Cx, id: i64) -> Line {
+    Line {
+        email: ada(),
+        at: cx.now(),
+        source: Source::Transactional(id),
+        subject: "Your receipt".to_owned(),
+        template_key: None,
+        sequence_id: None,
+        provider_message_id: None,
+    }
+}
+
+async fn upsert(cx: &Cx) {
+    let upsert = Upsert {
+        email: ada(),
+        first_name: None,
+        attributes: contacts::Attributes::default(),
+        tags: None,
+    };
+    contacts::upsert(cx, upsert).await.unwrap();
+}
+
+async fn leave(cx: &Cx) {
+    let leave = Update::new(&tables::MAIN, keys::profile(&ada())).set("unsubscribed", true);
+    cx.items().await.unwrap().update(leave.expect(Expect::Present)).await.unwrap();
+}
+
+async fn profile(cx: &Cx) -> Option<Item> {
+    cx.items().await.unwrap().get(&tables::MAIN, &keys::profile(&ada())).await.unwrap()
+}
+
+async fn who_left_and_was_erased_is_not_let_back_by_a_line(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx).await;
+    leave(&cx).await;
+    contacts::erase(&cx, &ada()).await.unwrap();
+    record(&cx, &line(&cx, 1), None).await.unwrap();
+    let made = profile(&cx).await.unwrap();
+    assert_eq!(made.get("unsubscribed"), Some(&Value::Bool(true)));
+    assert_eq!(made.get("suppressed"), Some(&Value::Bool(false)));
+}
+
+async fn lines_of_one_millisecond_stand_side_by_side(bed: &Bed) {
+    let cx = bed.cx().await;
+    for _ in 0..2 {
+        for id in 1..=3 {
+            record(&cx, &line(&cx, id), None).await.unwrap();
+        }
+    }
+    let lines = Query::new(&tables::MAIN, keys::subscriber(&ada())).begins_with("SENT#");
+    let lines = cx.items().await.unwrap().query(lines.limit(10)).await.unwrap().items;
+    let messages: Vec<_> = lines.iter().filter_map(|item| item.text("message")).collect();
+    let wanted: Vec<_> = (1..=3).map(|id| Source::Transactional(id).reference()).collect();
+    assert_eq!(messages, wanted);
+}
+
+async fn a_profile_that_is_there_is_left_alone(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx).await;
+    leave(&cx).await;
+    let before = profile(&cx).await;
+    bed.advance(5).await;
+    record(&bed.cx().await, &line(&cx, 1), None).await.unwrap();
+    assert_eq!(profile(&cx).await, before);
+}
