@@ -4,6 +4,7 @@
 //! any rule of the product (handlers call the feature crates), any engine, the listener (`app::serve`).
 
 mod answer;
+mod docs;
 mod health;
 mod problem;
 mod provider;

@@ -51,6 +51,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::docs::Docs;
 use crate::problem::Problem;
 use crate::{Limits, around};
 use quota::Quotas;
@@ -78,10 +79,11 @@ pub(crate) struct V1 {
     quotas: Arc<Quotas>,
 }
 
-/// The routes under `/v1`, to be merged with `router`.
+/// The routes under `/v1`, and the page about them, to be merged with `router`.
 pub fn v1(services: Services, limits: Limits) -> Router {
     let state = V1 { services, quotas: Arc::default() };
     let description = Arc::new(openapi());
+    let docs = Docs::new(&description);
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description.as_str().to_owned())
     };
@@ -90,7 +92,9 @@ pub fn v1(services: Services, limits: Limits) -> Router {
         routes.route_layer(from_fn_with_state(state.clone(), auth::identify))
     };
     // After the layer: whoever wants to read how it works needs no key yet.
-    let routes = identified(with_key()).route("/v1/openapi.json", get(describe));
+    let routes = identified(with_key())
+        .route("/v1/openapi.json", get(describe))
+        .route("/docs", get(move || async move { docs.answer() }));
     let files = around(identified(with_file()), limits.of_files());
     around(routes, limits).merge(files).with_state(state)
 }
