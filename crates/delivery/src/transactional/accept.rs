@@ -17,6 +17,7 @@ use tidings_templates::Rendered;
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, NOWHERE, Ready};
 use super::manage::{envelope, in_database, timer_key};
+use super::news::{self, About, News};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
@@ -453,7 +454,17 @@ fn write_one(
         return Ok(before(known, &new.hash));
     };
     let status = match new.skip_reason {
-        Some(_) => Status::Skipped,
+        Some(reason) => {
+            let about = About {
+                id,
+                client: new.client.get(),
+                contact: contact.get(),
+                email: Some(new.to.as_str()),
+                template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
+            };
+            news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
+            Status::Skipped
+        }
         None => {
             promise(tx, cx, id, new)?;
             Status::Queued

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::V1;
 use super::auth::{Needs, Refusals, Send};
 use super::input::{Body, Fields, FromFields};
-use super::messages::{ResultBody, header_key};
+use super::messages::{MAX_BATCH_KEY, ResultBody, header_key, unreserved};
 use crate::problem::{Problem, ProblemBody};
 
 #[derive(ToSchema)]
@@ -86,7 +86,7 @@ pub(super) async fn send(
         to: new.to,
         context: new.context,
         sender: new.sender,
-        idempotency_key: header_key(&headers)?,
+        idempotency_key: header_key(&headers, MAX_BATCH_KEY)?.map(unreserved).transpose()?,
     };
     let told = v1.services.messages.test(&v1.cx(&who), cmd).await?;
     Ok(Json(TestedBody { data: told.into_iter().map(Into::into).collect() }))

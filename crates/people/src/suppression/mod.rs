@@ -16,12 +16,14 @@ mod tests;
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Limit, Page, StorageError, in_millis};
-use tidings_kernel::{EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables,
+};
 
 use crate::keys;
 use crate::news;
 use crate::race;
-use memory::Memory;
+use memory::{Memory, Secret};
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
@@ -108,6 +110,49 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
             Ok(()) => return Ok(Suppressed::New(suppression)),
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Conflict.into())
+}
+
+/// The same for an address whose person is erased: a keyed hash of it is kept, and nothing that tells who it was. What
+/// was remembered before stays.
+pub async fn remember_erased(
+    cx: &Cx,
+    email: &EmailAddress,
+    kind: Kind,
+    at: Timestamp,
+) -> Result<(), StorageError> {
+    let (items, at) = (cx.items().await?, in_millis(at));
+    let within = cx.clone();
+    let secret = cx.database().write(move |tx| Secret::find_or_make(tx, &within)).await?;
+    for _ in 0..race::ATTEMPTS {
+        let held = Held::load(&items, email).await?;
+        if held.lifted_at.is_some_and(|lifted| at <= lifted) {
+            return Ok(());
+        }
+        let found = held.remembered(&items, Some(&secret)).await?;
+        let expected = match &found {
+            Some((_, memory)) if memory.suppression.is_some() => return Ok(()),
+            Some(_) => Expect::That(Condition::eq("type", memory::UNSUBSCRIBED)),
+            None => Expect::Absent,
+        };
+        let unsubscribed_at = found.and_then(|(_, memory)| memory.unsubscribed_at);
+        let suppression = Suppression {
+            email: email.clone(),
+            kind,
+            reason: "erased".to_owned(),
+            suppressed_at: at,
+            source: None,
+            actor: None,
+            note: None,
+        };
+        let memory = Memory { suppression: Some(suppression), unsubscribed_at };
+        let item = memory.to_item(&secret.key(email));
+        match items.transact(Txn::new().put(&tables::MAIN, item, expected)).await {
+            Ok(()) => return Ok(()),
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
         }

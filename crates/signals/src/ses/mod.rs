@@ -63,9 +63,16 @@ impl Handler for Worker {
         };
         match self.take(&notification, delivery).await {
             Ok(outcome) => outcome,
-            Err(error) if error.is_passing() => Outcome::retry(told(&notification, &error)),
-            Err(error) => Outcome::dead(told(&notification, &error)),
+            Err(error) => failed(&error, told(&notification, &error)),
         }
+    }
+}
+
+fn failed(error: &RecordError, reason: String) -> Outcome {
+    match error.busy_for() {
+        Some(after) => Outcome::wait(reason, after),
+        None if error.is_passing() => Outcome::retry(reason),
+        None => Outcome::dead(reason),
     }
 }
 
@@ -98,8 +105,8 @@ impl Worker {
         };
         match self.replies.deliver(&mime).await {
             Ok(_) => Outcome::Done,
-            Err(replies::ReceiveError::Record(error)) if error.is_passing() => {
-                Outcome::retry(format!("mail {} was not recorded: {error}", event.id))
+            Err(replies::ReceiveError::Record(error)) => {
+                failed(&error, format!("mail {} was not recorded: {error}", event.id))
             }
             Err(error) => Outcome::dead(format!("mail {} was not recorded: {error}", event.id)),
         }

@@ -500,6 +500,29 @@ async fn unsubscribing_twice_leaves_the_same_state_and_one_event(bed: &Bed) {
     assert_eq!(rows[0].int(0).unwrap(), 3, "one proof for each change");
 }
 
+/// Wherever whoever takes it in ends: that somebody left is never known without the event, nor the event without it.
+#[tokio::test]
+async fn who_leaves_while_we_die_has_left_and_is_known_to() {
+    for turns in 0..24 {
+        let bed = Bed::memory().await;
+        let world = World::new(&bed).await;
+        let mut leaving = std::pin::pin!(world.leave(Scope::Everything));
+        let mut rest = turns;
+        std::future::poll_fn(|context| match leaving.as_mut().poll(context) {
+            std::task::Poll::Pending if rest > 0 => {
+                rest -= 1;
+                std::task::Poll::Pending
+            }
+            _ => std::task::Poll::Ready(()),
+        })
+        .await;
+        bed.advance(1).await;
+        world.work().await;
+        let left = world.standing().await.contains("left everything");
+        assert_eq!(!world.events().await.is_empty(), left, "after {turns} turns");
+    }
+}
+
 async fn every_scope_can_be_left_and_come_back_to(bed: &Bed) {
     let world = World::new(bed).await;
     for (scope, left, back) in [

@@ -53,6 +53,11 @@ impl Work<EmailEvent> for Worker {
             Err(error) => error,
         };
         let reason = tidings_kernel::causes(&error).to_string();
+        if let WorkError::Record(error) = &error
+            && let Some(after) = error.busy_for()
+        {
+            return Outcome::wait(reason, after);
+        }
         let passing = match &error {
             WorkError::Foreign(_) => false,
             WorkError::Record(error) => error.is_passing(),

@@ -1,6 +1,7 @@
 //! Transactional mail on both engines, with a provider that says what it is told to say.
 
 mod accept;
+mod answers;
 mod crash;
 mod manage;
 mod test_send;
