@@ -79,7 +79,7 @@ pub struct Status {
 pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError> {
     let cmd = Suppress { at: in_millis(cmd.at), ..cmd };
     let items = cx.items().await?;
-    let mut told = false;
+    let mut told = None;
     for _ in 0..race::ATTEMPTS {
         let held = Held::load(&items, &cmd.email).await?;
         // SES repeats a bounce for up to a day. One from before the lift must not bring the suppression back; what
@@ -94,9 +94,10 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             return Ok(Suppressed::Already(current.clone()));
         }
         // Once: what happens here may happen again after a crash, but not because somebody else was faster.
-        if !std::mem::replace(&mut told, true) {
-            store::mark(cx, &cmd).await?;
-        }
+        let contact = match told {
+            Some(contact) => contact,
+            None => *told.insert(store::mark(cx, &cmd).await?),
+        };
         let txn = held.unchanged_by(Txn::new().put(
             &tables::MAIN,
             suppression.to_entry(),
@@ -104,7 +105,8 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         ));
         let mut txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
         if held.suppression.is_none() {
-            let told = tidings_webhooks::message(cx, &news::suppressed(&suppression)).await?;
+            let told =
+                tidings_webhooks::message(cx, &news::suppressed(&suppression, contact)).await?;
             txn = told.into_iter().fold(txn, Txn::enqueue);
         }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
@@ -169,7 +171,8 @@ pub async fn lift(cx: &Cx, cmd: Lift) -> Result<Suppression, LiftError> {
         let held = Held::load(&items, &cmd.email).await?;
         let memory = held.remembered(&items, secret.as_ref()).await?;
         let remembered = memory.as_ref().and_then(|(_, memory)| memory.suppression.clone());
-        let Some(was) = held.suppression.clone().or(remembered) else {
+        let flagged = held.flagged.then(|| unexplained(cx, &cmd.email));
+        let Some(was) = held.suppression.clone().or(remembered).or(flagged) else {
             return Err(LiftError::Missing);
         };
         // First: if we die after it, the address is still suppressed, and this can be done again.
@@ -177,7 +180,7 @@ pub async fn lift(cx: &Cx, cmd: Lift) -> Result<Suppression, LiftError> {
             store::unmark(cx, &cmd.email, "suppression.lift").await.map_err(StorageError::from)?;
         }
         let mut txn = held.without_suppression(Txn::new());
-        if held.suppression.is_some() {
+        if held.suppression.is_some() || held.flagged {
             txn = txn.put(&tables::MAIN, store::lifted_item(cx, &cmd, &was), held.expected_lift());
         }
         if let Some((key, memory)) = memory {
@@ -236,8 +239,21 @@ fn describe(cx: &Cx, cmd: &Suppress) -> Suppression {
         reason: cmd.reason.as_str().to_owned(),
         suppressed_at: cmd.at,
         source: cmd.source.clone(),
-        actor: cmd.source.is_none().then(|| store::actor(cx)),
+        actor: cmd.source.is_none().then(|| cx.actor().to_string()),
         note: cmd.note.as_ref().map(|note| note.as_str().to_owned()),
+    }
+}
+
+/// The flag of the profile blocks by itself; nobody knows why any more.
+fn unexplained(cx: &Cx, email: &EmailAddress) -> Suppression {
+    Suppression {
+        email: email.clone(),
+        kind: Kind::Manual,
+        reason: "unknown".to_owned(),
+        suppressed_at: in_millis(cx.now()),
+        source: None,
+        actor: None,
+        note: None,
     }
 }
 

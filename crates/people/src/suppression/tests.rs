@@ -29,6 +29,7 @@ each_store!(
     suppressing_and_making_a_profile_at_once_agree,
     the_log_has_no_addresses,
     lifting_reaches_the_provider_and_does_not_depend_on_him,
+    a_flag_that_nothing_explains_is_lifted_too,
 );
 
 fn ada() -> EmailAddress {
@@ -415,4 +416,17 @@ async fn the_log_has_no_addresses(bed: &Bed) {
     let log = format!("{:?}", rows.unwrap());
     assert!(log.contains("suppression.add") && log.contains("suppression.lift"), "{log}");
     assert!(!log.contains("example.org"), "{log}");
+}
+
+async fn a_flag_that_nothing_explains_is_lifted_too(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, person()).await.unwrap();
+    let flag = tidings_kernel::Update::new(&tables::MAIN, crate::keys::profile(&ada()));
+    cx.items().await.unwrap().update(flag.set("suppressed", true)).await.unwrap();
+    lift(&cx, wish()).await.unwrap();
+    let contact = contacts::get(&cx, &ada()).await.unwrap().unwrap().contact;
+    assert!(!contact.suppressed);
+    let lifted = item(&cx, "SUPPRESSION_LIFTED").await.unwrap();
+    assert_eq!(lifted.text("reason"), Some("the mailbox is back"));
+    assert!(matches!(lift(&cx, wish()).await, Err(LiftError::Missing)));
 }

@@ -142,7 +142,9 @@ pub async fn choose(reader: &Reader, choices: &Choices, proof: Proof) -> Result<
     match preferences::switch(&reader.cx, switch).await {
         Ok(_) => Ok(()),
         Err(SwitchError::NoContact) => Err(ChoiceError::Nobody),
-        Err(SwitchError::NoTopic(_) | SwitchError::TooMany) => Err(ChoiceError::NotOffered),
+        Err(SwitchError::NoTopic(_) | SwitchError::TooMany | SwitchError::NeedsReason(_)) => {
+            Err(ChoiceError::NotOffered)
+        }
         Err(SwitchError::Suppressed) => Err(ChoiceError::Suppressed),
         Err(SwitchError::Store(error)) => Err(error.into()),
     }
