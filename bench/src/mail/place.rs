@@ -64,6 +64,7 @@ impl Place {
             links: Links::load(database, "https://mail.example.org", access.now()).await?,
             replies: Replies::new(access.clone(), None),
             targets: Targets::new(false),
+            provider_suppressions: None,
         };
         let api =
             Api { engine: items, metrics: metrics.clone(), draining: Draining::default(), limits };

@@ -240,8 +240,8 @@ impl Messages {
     }
 
     /// All that is wrong with a request, at once.
-    async fn check(&self, cx: &Cx, send: &Send, desk: Box<Desk>) -> Result<Checked, AcceptError> {
-        let Desk { senders, topic, relations } = *desk;
+    async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
+        let Desk { senders, topic, relations } = desk;
         let mut found = send.check(cx.now());
         let content = match &send.content {
             Content::Template(_) | Content::Version(..) => {
