@@ -123,7 +123,6 @@ pub(crate) async fn suppressions(
 }
 
 #[cfg(feature = "aws")]
-#[expect(clippy::unnecessary_wraps, reason = "without the feature it fails")]
 async fn ses_suppressions(config: &Config) -> Result<Arc<dyn ProviderSuppressions>, Failure> {
     Ok(Arc::new(connect_ses(config).await))
 }
