@@ -122,8 +122,9 @@ async fn furnish(cx: &Cx) -> anyhow::Result<String> {
          <a href=\"{{ unsubscribeUrl }}\">unsubscribe</a>.</p></body></html>"
             .to_owned(),
     );
+    content.required = vec!["name".to_owned(), "order".to_owned()];
     let put = Put { key: "order".parse()?, content, then: Then::Activate };
-    templates::put(cx, put).await?;
+    templates::put(cx, put).await.map_err(|error| anyhow::anyhow!("{error:?}"))?;
     let create = keys::Create {
         client: slug,
         name,
