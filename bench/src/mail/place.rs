@@ -57,10 +57,11 @@ impl Place {
         let api_key = furnish(&cx).await?;
 
         let templates = Templates::default();
-        let limits = Limits { max_body: 1 << 20, request_timeout: Duration::from_secs(30) };
+        let limits = Limits::uniform(1 << 20, Duration::from_secs(30));
         let services = Services {
             access: access.clone(),
             messages: Messages::new(templates.clone()),
+            links: Links::load(database, "https://mail.example.org", access.now()).await?,
             replies: Replies::new(access.clone(), None),
             targets: Targets::new(false),
         };

@@ -1,5 +1,7 @@
 //! Who did what: one row for each change, written in the transaction that makes it.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -16,6 +18,17 @@ pub enum Actor {
     Worker,
 }
 
+/// As the audit log has it.
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(f, "key:{id}"),
+            Self::Operator => f.write_str("operator"),
+            Self::Worker => f.write_str("worker"),
+        }
+    }
+}
+
 pub(crate) struct Entry<'a> {
     pub(crate) workspace: WorkspaceId,
     pub(crate) actor: &'a Actor,
@@ -26,11 +39,7 @@ pub(crate) struct Entry<'a> {
 }
 
 pub(crate) fn record(tx: &mut Tx<'_>, entry: &Entry<'_>) -> Result<(), DatabaseError> {
-    let actor = match entry.actor {
-        Actor::Key(id) => format!("key:{id}"),
-        Actor::Operator => "operator".to_owned(),
-        Actor::Worker => "worker".to_owned(),
-    };
+    let actor = entry.actor.to_string();
     let sql =
         "INSERT INTO audit_log (workspace_id, actor, action, target_type, target_id, happened_at)
                VALUES ($1, $2, $3, $4, $5, $6)";

@@ -34,6 +34,7 @@ pub async fn ask(
     links: &Links,
     cmd: Ask,
 ) -> Result<Accepted, AskError> {
+    links.refresh(cx.now()).await.map_err(AcceptError::from)?;
     let request = confirmations::request(cx, cmd.subscription).await?;
     let url = links.confirm(cx.workspace_id().get(), cmd.subscription.get());
     Ok(messages.accept(cx, mail(request, cmd.client, url)).await?)

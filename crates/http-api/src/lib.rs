@@ -54,6 +54,11 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// A file may have no more than anything else.
+    pub fn uniform(max_body: usize, request_timeout: Duration) -> Self {
+        Self { max_body, request_timeout, max_file: max_body, file_timeout: request_timeout }
+    }
+
     fn of_files(self) -> Self {
         Self { max_body: self.max_file, request_timeout: self.file_timeout, ..self }
     }

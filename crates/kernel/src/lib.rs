@@ -33,7 +33,7 @@ pub use rules::{
     check_consumer,
 };
 pub use rules::{MAX_BATCH_GET, MAX_ITEM_BYTES, MAX_PAGE_BYTES, MAX_TXN_BYTES, MAX_TXN_WRITES};
-pub use sender::{Accepted, Mail, SendError, Sender};
+pub use sender::{Accepted, Mail, ProviderSuppressions, SendError, Sender};
 pub use store::{ItemEngine, ItemStore, StoreError};
 pub use table::{Index, Key, Table, tables};
 pub use timer::{Fired, MAX_TIMER_KEY, ScheduleEngine, Timer, TimerChange, TimerEngine};

@@ -10,6 +10,7 @@ use tidings_kernel::EmailAddress;
 use tidings_webhooks::{Announcement, EventType};
 
 use crate::consent::proof::Action;
+use crate::contacts::ContactId;
 use crate::suppression::Suppression;
 
 pub(crate) fn created(cx: &Cx, contact: i64, email: &EmailAddress) -> Announcement {
@@ -44,9 +45,12 @@ pub(crate) fn consent(cx: &Cx, proof: i64, action: Action, data: Value) -> Optio
 }
 
 /// One for each time that an address is suppressed anew.
-pub(crate) fn suppressed(suppression: &Suppression) -> Announcement {
+pub(crate) fn suppressed(suppression: &Suppression, contact: Option<ContactId>) -> Announcement {
     let (email, at) = (suppression.email.as_str(), suppression.suppressed_at);
-    let data = json!({ "email": email, "kind": suppression.kind.as_str() });
+    let mut data = json!({ "email": email, "kind": suppression.kind.as_str() });
+    if let Some(contact) = contact {
+        data["contact_id"] = contact.get().into();
+    }
     news(EventType::EmailSuppressed, format!("{email}/{at}"), at, data)
 }
 

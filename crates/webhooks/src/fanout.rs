@@ -77,11 +77,23 @@ fn fan_out(tx: &mut Tx<'_>, event: &WebhookFanout, now: i64) -> Result<(), Datab
     Ok(())
 }
 
-/// Whether the contact was erased since it was announced: then its address must not come back by this way.
+/// Whether the contact was erased since it was announced: then its address must not come back by this way. An address
+/// that nobody has counts as erased.
 fn is_erased(tx: &mut Tx<'_>, workspace: i64, data: &Object) -> Result<bool, DatabaseError> {
-    let Some(contact) = data.get("contact_id").and_then(Value::as_i64) else { return Ok(false) };
-    let sql = "SELECT id FROM leads WHERE workspace_id = $1 AND id = $2 AND erased_at IS NOT NULL";
-    Ok(!tx.query(sql, &[Param::Int(workspace), Param::Int(contact)])?.is_empty())
+    let contact = data.get("contact_id").and_then(Value::as_i64);
+    if let Some(contact) = contact {
+        let sql =
+            "SELECT id FROM leads WHERE workspace_id = $1 AND id = $2 AND erased_at IS NOT NULL";
+        if !tx.query(sql, &[Param::Int(workspace), Param::Int(contact)])?.is_empty() {
+            return Ok(true);
+        }
+    }
+    let Some(email) = data.get("email").and_then(Value::as_str) else { return Ok(false) };
+    let address = email.parse::<EmailAddress>();
+    let value = address.as_ref().map_or(email, EmailAddress::as_str);
+    let sql = "SELECT id FROM channel_identities
+               WHERE workspace_id = $1 AND channel = 'email' AND value = $2";
+    Ok(tx.query(sql, &[Param::Int(workspace), Param::Text(value)])?.is_empty())
 }
 
 /// Makes a delivery and asks for its first attempt, unless the endpoint has been told before.

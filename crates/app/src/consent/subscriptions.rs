@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_access::{ClientId, Cx, Limit, Slug, clients};
+use tidings_access::{ClientId, Cx, Limit, Slug};
 use tidings_delivery::confirmation::{Ask, Asked, ask_once_subscribed};
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
@@ -15,7 +15,7 @@ use tidings_people::consent::subscriptions::{
 };
 use tidings_people::consent::{Act, By, Line, Proof, Scope, Whom};
 
-use super::{Within, the_audience, the_client};
+use super::{Within, an_only_client, the_audience, the_client};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
@@ -164,7 +164,7 @@ async fn confirm(
 ) -> Result<Option<ShownConfirmation>, Failure> {
     let waiting = outcome.subscription.as_ref().filter(|_| outcome.to_confirm);
     let Some(subscription) = waiting.map(|waiting| waiting.id) else { return Ok(None) };
-    let Some(client) = who_asks(cx, asks).await? else {
+    let Some(client) = an_only_client(cx, asks).await? else {
         let reason = "name the client that asks with --confirm-as".to_owned();
         return Ok(Some(ShownConfirmation { reason: Some(reason), ..shown("refused") }));
     };
@@ -186,14 +186,6 @@ async fn confirm(
         }
         Asked::Over => None,
     })
-}
-
-async fn who_asks(cx: &Cx, asks: Option<ClientId>) -> Result<Option<ClientId>, Failure> {
-    if asks.is_some() {
-        return Ok(asks);
-    }
-    let all = clients::list(cx, None, Limit::default()).await?.items;
-    Ok(if let [only] = all.as_slice() { Some(only.id) } else { None })
 }
 
 fn shown(outcome: &'static str) -> ShownConfirmation {

@@ -53,9 +53,8 @@ pub(super) fn start(
         spawn("schedules".to_owned(), tokio::spawn(keeping));
         let sweeping = sweeper::run(store.engine.clone(), config.sweep.clone(), stopped.clone());
         spawn("sweeper".to_owned(), tokio::spawn(sweeping));
-        let forgetting =
-            sweeper::forget_webhooks(runtime.access().clone(), config.sweep.batch, stopped.clone());
-        spawn("webhook sweeper".to_owned(), tokio::spawn(forgetting));
+        let tidying = sweeper::tidy(runtime.access().clone(), config.sweep.batch, stopped.clone());
+        spawn("chores".to_owned(), tokio::spawn(tidying));
         let gauging = gauge_queues(Arc::clone(&runtime.queues), stopped.clone());
         spawn("queue gauges".to_owned(), tokio::spawn(gauging));
     }

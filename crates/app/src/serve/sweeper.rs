@@ -1,10 +1,13 @@
-//! Deletes items past their TTL, and what webhooks were told long ago, now and then, in bounded batches.
+//! Deletes items past their TTL, and does the chores of a scheduler now and then, in bounded batches: what webhooks were
+//! told long ago and old strays go, and erasures that were cut short are finished.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidings_access::Access;
 use tidings_kernel::ItemEngine;
+use tidings_people::contacts;
+use tidings_signals::ses::stray;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
@@ -49,11 +52,12 @@ pub(super) async fn run(engine: Arc<dyn ItemEngine>, sweep: Sweep, stopped: watc
 }
 
 /// What is kept for weeks need not be looked at every minute.
-const WEBHOOKS: Duration = Duration::from_secs(60 * 60);
+const HOURLY: Duration = Duration::from_secs(60 * 60);
 
-/// Forgets what webhooks were told, when it is old, until it is told to stop.
-pub(super) async fn forget_webhooks(access: Access, batch: usize, stopped: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(WEBHOOKS);
+/// Forgets what is old and finishes what was begun, until it is told to stop: what webhooks were told, strays, and
+/// erasures that were cut short.
+pub(super) async fn tidy(access: Access, batch: usize, stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(HOURLY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let stop = until(stopped.clone());
     tokio::pin!(stop);
@@ -62,16 +66,44 @@ pub(super) async fn forget_webhooks(access: Access, batch: usize, stopped: watch
             () = &mut stop => return,
             _ = ticks.tick() => {}
         }
-        while !*stopped.borrow() {
-            match tidings_webhooks::sweep(&access, batch).await {
-                Ok(count) if count < batch => break,
-                Ok(_) => {}
-                Err(error) => {
-                    let error = format!("{:#}", anyhow::Error::new(error));
-                    tracing::warn!(error, "Old deliveries of webhooks could not be deleted");
-                    break;
+        for chore in [Chore::Webhooks, Chore::Strays, Chore::Erasures] {
+            while !*stopped.borrow() {
+                match chore.once(&access, batch).await {
+                    Ok(count) if count < batch => break,
+                    Ok(_) => {}
+                    Err(error) => {
+                        let error = format!("{error:#}");
+                        tracing::warn!(error, chore = chore.name(), "A chore could not be done");
+                        break;
+                    }
                 }
             }
         }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Chore {
+    Webhooks,
+    Strays,
+    Erasures,
+}
+
+impl Chore {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Webhooks => "delete old deliveries of webhooks",
+            Self::Strays => "delete old strays",
+            Self::Erasures => "finish erasures",
+        }
+    }
+
+    /// A bounded part of it. Tells how much that was; less than `batch` means that nothing is left.
+    async fn once(self, access: &Access, batch: usize) -> Result<usize, anyhow::Error> {
+        Ok(match self {
+            Self::Webhooks => tidings_webhooks::sweep(access, batch).await?,
+            Self::Strays => stray::sweep(access, batch).await?,
+            Self::Erasures => contacts::resume(access, batch).await?,
+        })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
-use tidings_access::{Actor, Cx, StorageError};
+use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, ItemStore, StoreError, Value, tables};
 use tidings_templates::{Compiled, RenderError, Rendered, Source, compile};
 
@@ -91,14 +91,6 @@ pub(super) fn time(at: Timestamp) -> String {
     format!("{at:.0}")
 }
 
-fn who(cx: &Cx) -> String {
-    match cx.actor() {
-        Actor::Key(id) => format!("key:{id}"),
-        Actor::Operator => "operator".to_owned(),
-        Actor::Worker => "worker".to_owned(),
-    }
-}
-
 /// The item of a new version.
 pub(super) fn version_item(
     cx: &Cx,
@@ -119,7 +111,7 @@ pub(super) fn version_item(
         .with("subject_template", source.subject.as_str())
         .with("status", status.as_str())
         .with("created_date", now.as_str())
-        .with("created_by", who(cx))
+        .with("created_by", cx.actor().to_string())
         .with("version", number);
     let body = ready.compiled.html_source().filter(|_| !key.is_partial());
     let body = body.or(source.html.as_deref()).or(source.mjml.as_deref());
@@ -258,7 +250,7 @@ pub(super) fn current_item(cx: &Cx, key: &TemplateKey, current: &Current) -> Ite
         .with("latest_version", current.latest)
         .with("latest_digest", current.latest_digest.as_str())
         .with("updated_date", time(cx.now()))
-        .with("updated_by", who(cx));
+        .with("updated_by", cx.actor().to_string());
     if let Some(active) = current.active {
         item.set("active_version", active);
     }

@@ -294,6 +294,7 @@ impl From<SwitchError> for Problem {
             SwitchError::Suppressed => {
                 Self::new(StatusCode::CONFLICT, "suppressed_contact_cannot_be_enabled", error)
             }
+            SwitchError::NeedsReason(_) => Self::conflict(error),
             SwitchError::Store(_) => match error {
                 SwitchError::Store(error) => error.into(),
                 other => Self::internal(other),

@@ -25,6 +25,7 @@ mod stats;
 mod subscriptions;
 mod suppressions;
 mod templates;
+mod test_send;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -40,6 +41,7 @@ use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
+use tidings_kernel::ProviderSuppressions;
 use tidings_signals::replies::Replies;
 use tidings_webhooks::Targets;
 use utoipa::Modify;
@@ -64,6 +66,8 @@ pub struct Services {
     /// The links of our mails.
     pub links: Links,
     pub replies: Replies,
+    /// The provider's own list of addresses that it does not write to, if it has one.
+    pub provider_suppressions: Option<Arc<dyn ProviderSuppressions>>,
     /// Where webhooks may lead.
     pub targets: Targets,
 }
@@ -175,6 +179,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::activate))
         .routes(routes!(templates::deactivate))
         .routes(routes!(templates::preview))
+        .routes(routes!(test_send::send))
         .routes(routes!(templates::display_names, templates::set_display_names))
 }
 

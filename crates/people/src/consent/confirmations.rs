@@ -8,7 +8,7 @@ use tidings_access::{Cx, DisplayName, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::everything::{self, Bring, Marks};
+use super::everything::{self, Bring, Marks, Seen};
 use super::proof::{self, Act, Action, Line, Proof};
 use super::rows::{self, Subscription};
 use super::{By, Status, SubscriptionId, audiences, contact, rules};
@@ -113,9 +113,9 @@ pub async fn confirm(cx: &Cx, cmd: Confirm) -> Result<Subscription, ConfirmError
     let (within, done) = (cx.clone(), act.clone());
     let confirm = cx.database().write(move |tx| try_confirm(tx, &within, (id, marked), &done));
     let (subscription, left) = confirm.await?;
-    if left {
+    if let Some(seen) = left {
         // A request that was open when he left everything was made void, so this one is younger: he comes back.
-        let bring = (Bring::Only(subscription.id), marked);
+        let bring = (Bring::Only(subscription.id), seen);
         everything::come_back(cx, contact, bring, act).await?;
     }
     Ok(subscription)
@@ -126,16 +126,17 @@ fn try_confirm(
     cx: &Cx,
     (id, marked): (SubscriptionId, bool),
     act: &Act,
-) -> Result<(Subscription, bool), ConfirmError> {
+) -> Result<(Subscription, Option<Seen>), ConfirmError> {
     let mut subscription = rows::load(tx, cx, id)?.ok_or(ConfirmError::Missing(id))?;
     let contact = contact::find(tx, cx, &subscription.contact.into())?;
     let contact = contact.ok_or(DatabaseError::NoRow)?;
+    let seen = Seen { marked, left_at: contact.left_at };
     let waiting = load(tx, cx, id)?;
     let subscribed =
         subscription.status == Status::Subscribed && subscription.verified_at.is_some();
     let Some(waiting) = waiting else {
         let nothing = ConfirmError::NotAsked(id);
-        return if subscribed { Ok((subscription, false)) } else { Err(nothing) };
+        return if subscribed { Ok((subscription, None)) } else { Err(nothing) };
     };
     if let Some(confirmed_at) = waiting.confirmed_at {
         if !subscribed {
@@ -143,7 +144,7 @@ fn try_confirm(
         }
         // The one before may have died between the subscription and the rest.
         let unfinished = contact.left_at.map_or(marked, |left_at| left_at <= confirmed_at);
-        return Ok((subscription, unfinished));
+        return Ok((subscription, unfinished.then_some(seen)));
     }
     if !waiting.is_open(cx.now()) {
         return Err(ConfirmError::Expired { id, at: waiting.expires_at });
@@ -162,7 +163,8 @@ fn try_confirm(
     let change = (Action::Confirmed, subscription.about());
     proof::write(tx, cx, subscription.contact, change, act)?;
     cx.record(tx, "subscription.confirm", "subscription", &id.to_string())?;
-    Ok((subscription, contact.left_at.is_some() || marked))
+    let left = contact.left_at.is_some() || marked;
+    Ok((subscription, left.then_some(seen)))
 }
 
 /// How a request stands.

@@ -125,13 +125,32 @@ pub(super) enum Bring {
     Only(SubscriptionId),
 }
 
-/// He has not left everything any more. `marked` tells that the items said so before.
+/// How he had left everything when it was decided that he comes back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// The items said so.
+    pub(super) marked: bool,
+    /// As the relation had it.
+    pub(super) left_at: Option<Timestamp>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Back,
+    /// He had not left, or came back before.
+    Before,
+    /// He left once more since it was decided, and that stands.
+    NotBack,
+}
+
+/// He has not left everything any more, unless he leaves it again meanwhile.
 pub(super) async fn come_back(
     cx: &Cx,
     contact: ContactId,
-    (bring, marked): (Bring, bool),
+    (bring, seen): (Bring, Seen),
     act: Act,
-) -> Result<bool, StorageError> {
+) -> Result<Came, StorageError> {
     let within = cx.clone();
     let read = cx.database().read(move |tx| {
         let addresses = contact::addresses(tx, &within, contact)?;
@@ -141,20 +160,27 @@ pub(super) async fn come_back(
     unmark_left(cx, &gate, &addresses).await?;
     let within = cx.clone();
     let come_back =
-        cx.database().write(move |tx| unmark(tx, &within, contact, (bring, marked), &act));
-    Ok(come_back.await?)
+        cx.database().write(move |tx| unmark(tx, &within, contact, (bring, seen), &act));
+    let came = come_back.await?;
+    if came == Came::NotBack {
+        mark_left(cx, &Marks::load(cx, &contact.into()).await?).await?;
+    }
+    Ok(came)
 }
 
 fn unmark(
     tx: &mut Tx<'_>,
     cx: &Cx,
     contact: ContactId,
-    (bring, marked): (Bring, bool),
+    (bring, seen): (Bring, Seen),
     act: &Act,
-) -> Result<bool, DatabaseError> {
-    let Some(found) = contact::find(tx, cx, &contact.into())? else { return Ok(false) };
-    if found.left_at.is_none() && !marked {
-        return Ok(false);
+) -> Result<Came, DatabaseError> {
+    let Some(found) = contact::find(tx, cx, &contact.into())? else { return Ok(Came::Before) };
+    if found.left_at.is_none() && !seen.marked {
+        return Ok(Came::Before);
+    }
+    if found.left_at > seen.left_at {
+        return Ok(Came::NotBack);
     }
     let left_at = found.left_at.unwrap_or(cx.now());
     if let Bring::Only(kept) = bring {
@@ -170,7 +196,7 @@ fn unmark(
     tx.execute(sql, &params)?;
     proof::write(tx, cx, contact, (Action::Resubscribed, About::default()), act)?;
     cx.record(tx, "contact.resubscribe", "contact", &contact.to_string())?;
-    Ok(true)
+    Ok(Came::Back)
 }
 
 /// Who left everything and comes back to one list has not come back to the others.

@@ -51,6 +51,10 @@ pub enum SwitchError {
     TooMany,
     #[error("nothing is sent to this contact, whatever it prefers: its address is suppressed")]
     Suppressed,
+    #[error(
+        "this contact has switched the topic {0} off; an operator who switches it on must give a reason"
+    )]
+    NeedsReason(Slug),
     #[error("what the contact prefers could not be saved")]
     Store(#[from] StorageError),
 }
@@ -75,7 +79,7 @@ pub async fn show(cx: &Cx, whom: Whom) -> Result<Option<Preferences>, StorageErr
 }
 
 /// Switches topics off and on: all of them or none. Doing it again changes nothing. A topic that somebody switched off
-/// is not switched on by an import, and none is switched on for somebody who is suppressed.
+/// is not switched on by an import, nor by an operator without a reason, and none is switched on for somebody who is suppressed.
 pub async fn switch(cx: &Cx, cmd: Switch) -> Result<Preferences, SwitchError> {
     if cmd.topics.len() > MAX_TOPICS {
         return Err(SwitchError::TooMany);
@@ -111,6 +115,9 @@ fn try_switch(tx: &mut Tx<'_>, cx: &Cx, cmd: &Switch) -> Result<(), SwitchError>
             rows.first().map_or(Ok(true), |row| Ok::<_, DatabaseError>(row.text(0)? == "on"))?;
         if was_on == *on || (*on && cmd.act.by == By::Import) {
             continue;
+        }
+        if *on && cmd.act.by == By::Operator && cmd.act.reason.is_none() {
+            return Err(SwitchError::NeedsReason(slug.clone()));
         }
         save(tx, cx, contact.id, (&topic, *on), &cmd.act)?;
     }

@@ -1,10 +1,11 @@
 //! Subscriptions: asking for mail, taking that back, and giving it again.
 
+use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, StorageError};
 use tidings_sql::{DatabaseError, Tx};
 
 use super::contact;
-use super::everything::{self, Bring, Marks};
+use super::everything::{self, Bring, Came, Marks, Seen};
 use super::proof::{self, Act, Action};
 use super::rules::{self, Asked, Refusal, Standing, Step};
 use super::{AudienceId, Scope, Status, Whom, audiences, client, confirmations, rows};
@@ -73,12 +74,11 @@ pub async fn subscribe(cx: &Cx, cmd: Subscribe) -> Result<Outcome, ConsentError>
     let (within, again) = (cx.clone(), cmd.clone());
     let (mut outcome, returns) =
         cx.database().write(move |tx| try_subscribe(tx, &within, &again, marked)).await?;
-    if let Some(kept) = outcome.subscription.as_ref().filter(|_| returns) {
-        let back =
-            everything::come_back(cx, outcome.contact, (Bring::Only(kept.id), marked), cmd.act)
-                .await?;
-        outcome.changed |= back;
-        outcome.left_everything = false;
+    if let (Some(kept), Some(seen)) = (&outcome.subscription, returns) {
+        let bring = (Bring::Only(kept.id), seen);
+        let came = everything::come_back(cx, outcome.contact, bring, cmd.act).await?;
+        outcome.changed |= came == Came::Back;
+        outcome.left_everything = came == Came::NotBack;
     }
     Ok(outcome)
 }
@@ -88,7 +88,7 @@ fn try_subscribe(
     cx: &Cx,
     cmd: &Subscribe,
     marked: bool,
-) -> Result<(Outcome, bool), ConsentError> {
+) -> Result<(Outcome, Option<Seen>), ConsentError> {
     let audience = audiences::load_by_id(tx, cx, cmd.audience)?;
     let audience = audience.ok_or(ConsentError::NoAudience(cmd.audience))?;
     if let Some(client) = cmd.client
@@ -122,7 +122,8 @@ fn try_subscribe(
     if plan.step != Step::Keep {
         take(tx, cx, (plan.step, cmd), &mut outcome)?;
     }
-    Ok((outcome, plan.return_to_everything))
+    let seen = Seen { marked, left_at: contact.left_at };
+    Ok((outcome, plan.return_to_everything.then_some(seen)))
 }
 
 /// Whether he has left the whole audience, and not agreed to this client's part of it since.
@@ -239,16 +240,23 @@ pub async fn resubscribe(cx: &Cx, cmd: Resubscribe) -> Result<Outcome, ConsentEr
     rules::resubscribe(cmd.act.by, cmd.act.reason.is_some())?;
     let marked = Marks::load(cx, &cmd.whom).await?.left();
     let (within, again) = (cx.clone(), cmd.clone());
-    let mut outcome = cx.database().write(move |tx| try_resubscribe(tx, &within, &again)).await?;
+    let (mut outcome, left_at) =
+        cx.database().write(move |tx| try_resubscribe(tx, &within, &again)).await?;
     if cmd.scope == Scope::Global {
-        outcome.changed =
-            everything::come_back(cx, outcome.contact, (Bring::All, marked), cmd.act).await?;
-        outcome.left_everything = false;
+        let bring = (Bring::All, Seen { marked, left_at });
+        let came = everything::come_back(cx, outcome.contact, bring, cmd.act).await?;
+        outcome.changed = came == Came::Back;
+        outcome.left_everything = came == Came::NotBack;
     }
     Ok(outcome)
 }
 
-fn try_resubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Resubscribe) -> Result<Outcome, ConsentError> {
+/// And since when he has left everything.
+fn try_resubscribe(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    cmd: &Resubscribe,
+) -> Result<(Outcome, Option<Timestamp>), ConsentError> {
     let place = place(tx, cx, cmd.scope)?;
     let contact = contact::find(tx, cx, &cmd.whom)?.ok_or(ConsentError::NoContact)?;
     let mut outcome = Outcome {
@@ -258,10 +266,12 @@ fn try_resubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Resubscribe) -> Result<Outcom
         to_confirm: false,
         changed: false,
     };
-    let Some(place) = place else { return Ok(outcome) };
+    let Some(place) = place else { return Ok((outcome, contact.left_at)) };
     outcome.subscription = rows::find(tx, cx, contact.id, place)?;
     let left_audience = left_audience(tx, cx, contact.id, place, outcome.subscription.as_ref())?;
-    let Some(subscription) = outcome.subscription.as_mut() else { return Ok(outcome) };
+    let Some(subscription) = outcome.subscription.as_mut() else {
+        return Ok((outcome, contact.left_at));
+    };
     if subscription.status == Status::Unsubscribed || left_audience {
         subscription.agree(cx.now());
         rows::save(tx, cx, subscription)?;
@@ -270,7 +280,7 @@ fn try_resubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Resubscribe) -> Result<Outcom
         cx.record(tx, "subscription.resubscribe", "subscription", &subscription.id.to_string())?;
         outcome.changed = true;
     }
-    Ok(outcome)
+    Ok((outcome, contact.left_at))
 }
 
 /// What somebody is or was subscribed to. `None` if there is no such contact.

@@ -2,16 +2,16 @@
 //!
 //! It begins in one transaction of the relations: the identities go, and a row of `erasures` says which addresses are still
 //! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
-//! which can be done twice; a call after a crash goes on where the last one ended. What webhooks were told goes with the relations.
+//! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations.
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
+use jiff::{SignedDuration, Timestamp};
+use tidings_access::{Access, Cx, StorageError};
 use tidings_kernel::{
     Condition, EmailAddress, Expect, ItemStore, Key, Query, StoreError, Table, Txn, tables,
 };
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::ContactId;
 use super::profile::Profile;
@@ -28,6 +28,8 @@ const ITEMS: usize = 100;
 const EXECUTIONS: usize = 50;
 /// So many rows of the ledger are changed at once.
 const ROWS: i64 = 500;
+/// After so long whoever began an erasure is taken to have died over it.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Erased {
@@ -36,7 +38,7 @@ pub struct Erased {
 }
 
 /// What is still to be done.
-struct Work {
+pub(super) struct Work {
     contact: Option<ContactId>,
     addresses: Vec<EmailAddress>,
     unsubscribed_at: Option<Timestamp>,
@@ -55,6 +57,54 @@ pub async fn erase(cx: &Cx, email: &EmailAddress) -> Result<Erased, StorageError
         let Some(contact) = work.contact else { return Ok(Erased { erased }) };
         finish(cx, contact).await?;
     }
+}
+
+/// Goes on with what was begun and cut short, so many at most: nobody may ever ask for it again. What is under way
+/// elsewhere is given some time. Tells how many are done now.
+pub async fn resume(access: &Access, batch: usize) -> Result<usize, StorageError> {
+    let before = access.now().saturating_sub(PATIENCE).unwrap_or(Timestamp::UNIX_EPOCH);
+    let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+    let find = access.database().read(move |tx| {
+        let sql = "SELECT workspace_id, lead_id FROM erasures
+                   WHERE done_at IS NULL AND begun_at < $1 ORDER BY begun_at, id LIMIT $2";
+        let rows = tx.query(sql, &[Param::Int(before.as_millisecond()), Param::Int(batch)])?;
+        rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect::<Result<Vec<_>, _>>()
+    });
+    let open: Result<Vec<(i64, i64)>, DatabaseError> = find.await;
+    let mut done = 0;
+    for (workspace, lead) in open? {
+        let Some(cx) = access.working_for(workspace).await? else { continue };
+        match resume_one(&cx, ContactId::from(lead)).await {
+            Ok(()) => done += 1,
+            // The others need not wait for this one.
+            Err(error) => {
+                let error = tidings_kernel::causes(&error);
+                tracing::warn!(
+                    workspace,
+                    contact = lead,
+                    error,
+                    "An erasure could not be finished"
+                );
+            }
+        }
+    }
+    Ok(done)
+}
+
+async fn resume_one(cx: &Cx, contact: ContactId) -> Result<(), StorageError> {
+    let within = cx.clone();
+    let load = cx.database().write(move |tx| {
+        let secret = Secret::find_or_make(tx, &within)?;
+        let rows = tx.query(
+            &format!("{OPEN} AND e.lead_id = $2"),
+            &[Param::Int(within.workspace_id().get()), Param::Int(contact.get())],
+        )?;
+        rows.first().map(|row| Work::read(row, secret)).transpose()
+    });
+    let work: Result<Option<Work>, DatabaseError> = load.await;
+    let Some(work) = work? else { return Ok(()) };
+    carry_out(cx, &work).await?;
+    Ok(finish(cx, contact).await?)
 }
 
 async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
@@ -92,7 +142,7 @@ async fn clear_items(
 }
 
 /// Finds what is to be erased, or what an earlier call has begun. The relations are clean when it ends, but for the ledger.
-fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, DatabaseError> {
+pub(super) fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, DatabaseError> {
     let secret = Secret::find_or_make(tx, cx)?;
     let hash = secret.hash(email);
     tidings_webhooks::erase(tx, cx, email)?;
@@ -121,7 +171,13 @@ fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Work, Databas
     under_way(tx, cx, email, &hash, secret)
 }
 
-/// What was begun last, by this call or by one that was cut short.
+/// Erasures that were begun and not ended.
+const OPEN: &str = "SELECT e.lead_id, CAST(e.addresses AS TEXT), l.unsubscribed_at
+                    FROM erasures e JOIN leads l ON l.id = e.lead_id
+                    WHERE e.workspace_id = $1 AND e.done_at IS NULL";
+
+/// What was begun last, by this call or by one that was cut short, of the person who had this address, whichever of his
+/// addresses it was begun by.
 fn under_way(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -129,28 +185,39 @@ fn under_way(
     hash: &str,
     secret: Secret,
 ) -> Result<Work, DatabaseError> {
-    let sql = "SELECT e.lead_id, CAST(e.addresses AS TEXT), l.unsubscribed_at
-               FROM erasures e JOIN leads l ON l.id = e.lead_id
-               WHERE e.workspace_id = $1 AND e.address_hash = $2 AND e.done_at IS NULL
-               ORDER BY e.id LIMIT 1";
-    let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Text(hash)])?;
+    let sql = format!(
+        "{OPEN} AND (e.address_hash = $2 OR CAST(e.addresses AS TEXT) LIKE $3 ESCAPE '!')
+         ORDER BY e.id LIMIT 1"
+    );
+    let pattern = quoted(email);
+    let params = [Param::Int(cx.workspace_id().get()), Param::Text(hash), Param::Text(&pattern)];
+    let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else {
         // Nobody's, but there can be items: a suppression, or events of somebody who was never a contact.
         let (contact, addresses) = (None, vec![email.clone()]);
         return Ok(Work { contact, addresses, unsubscribed_at: None, secret });
     };
-    let addresses: Vec<String> = serde_json::from_str(row.text(1)?).unwrap_or_default();
-    let mut addresses: Vec<EmailAddress> =
-        addresses.iter().filter_map(|address| address.parse().ok()).collect();
-    if !addresses.contains(email) {
-        addresses.push(email.clone());
+    let mut work = Work::read(row, secret)?;
+    if !work.addresses.contains(email) {
+        work.addresses.push(email.clone());
     }
-    Ok(Work {
-        contact: Some(ContactId::from(row.int(0)?)),
-        addresses,
-        unsubscribed_at: row.optional_time(2)?,
-        secret,
-    })
+    Ok(work)
+}
+
+impl Work {
+    /// Of a row of `OPEN`.
+    fn read(row: &Row, secret: Secret) -> Result<Self, DatabaseError> {
+        let addresses: Vec<String> = serde_json::from_str(row.text(1)?).unwrap_or_default();
+        let addresses = addresses.iter().filter_map(|address| address.parse().ok()).collect();
+        let contact = Some(ContactId::from(row.int(0)?));
+        Ok(Self { contact, addresses, unsubscribed_at: row.optional_time(2)?, secret })
+    }
+}
+
+/// What a JSON list with this address in it looks like, for `LIKE`.
+fn quoted(email: &EmailAddress) -> String {
+    let escaped = email.as_str().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    format!("%\"{escaped}\"%")
 }
 
 fn addresses_of(tx: &mut Tx<'_>, contact: ContactId) -> Result<Vec<String>, DatabaseError> {
@@ -356,8 +423,7 @@ async fn delete_all(
 async fn delete_captured(cx: &Cx, email: &EmailAddress) -> Result<(), DatabaseError> {
     let sql = "DELETE FROM captured_mails
                WHERE workspace_id = $1 AND LOWER(CAST(rcpt_to AS TEXT)) LIKE $2 ESCAPE '!'";
-    let escaped = email.as_str().replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    let (workspace, pattern) = (cx.workspace_id().get(), format!("%\"{escaped}\"%"));
+    let (workspace, pattern) = (cx.workspace_id().get(), quoted(email));
     let delete = cx.database().write(move |tx| {
         tx.execute(sql, &[Param::Int(workspace), Param::Text(&pattern)]).map(drop)
     });

@@ -66,6 +66,7 @@ async fn a_contact_is_told_of_from_the_first_day_to_the_last(bed: &Bed) {
 
 async fn a_suppression_is_told_once(bed: &Bed) {
     let cx = bed.cx().await;
+    let id = contacts::upsert(&cx, ada(&[])).await.unwrap().contact.id;
     listen(&cx).await;
     let suppress = |at: &str| Suppress {
         email: "ada@example.org".parse().unwrap(),
@@ -81,6 +82,8 @@ async fn a_suppression_is_told_once(bed: &Bed) {
     let told = told(&cx).await;
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].starts_with("email.suppressed"), "{told:?}");
+    // By which an erasure that comes first is noticed.
+    assert!(told[0].contains(&format!(r#""contact_id":{id}"#)), "{told:?}");
 }
 
 async fn leaving_and_coming_back_is_told(bed: &Bed) {

@@ -62,7 +62,7 @@ impl Secret {
 }
 
 /// What stands for "only unsubscribed" where a type of suppression would be.
-const UNSUBSCRIBED: &str = "Unsubscribed";
+pub(super) const UNSUBSCRIBED: &str = "Unsubscribed";
 
 impl Memory {
     pub(crate) fn is_empty(&self) -> bool {

@@ -6,6 +6,7 @@
 //! a full mailbox) says nothing about the address, and nobody calls this for it.
 
 mod bounces;
+mod everywhere;
 mod gate;
 pub(crate) mod memory;
 pub(crate) mod record;
@@ -15,15 +16,18 @@ mod tests;
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Limit, Page, StorageError, in_millis};
-use tidings_kernel::{EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables,
+};
 
 use crate::keys;
 use crate::news;
 use crate::race;
-use memory::Memory;
+use memory::{Memory, Secret};
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
+pub use everywhere::{AtProvider, lift_everywhere};
 pub use gate::{Against, Gate, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
@@ -75,7 +79,7 @@ pub struct Status {
 pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError> {
     let cmd = Suppress { at: in_millis(cmd.at), ..cmd };
     let items = cx.items().await?;
-    let mut told = false;
+    let mut told = None;
     for _ in 0..race::ATTEMPTS {
         let held = Held::load(&items, &cmd.email).await?;
         // SES repeats a bounce for up to a day. One from before the lift must not bring the suppression back; what
@@ -90,9 +94,10 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             return Ok(Suppressed::Already(current.clone()));
         }
         // Once: what happens here may happen again after a crash, but not because somebody else was faster.
-        if !std::mem::replace(&mut told, true) {
-            store::mark(cx, &cmd).await?;
-        }
+        let contact = match told {
+            Some(contact) => contact,
+            None => *told.insert(store::mark(cx, &cmd).await?),
+        };
         let txn = held.unchanged_by(Txn::new().put(
             &tables::MAIN,
             suppression.to_entry(),
@@ -100,12 +105,56 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         ));
         let mut txn = txn.put(&tables::MAIN, suppression.to_item(), held.expected_suppression());
         if held.suppression.is_none() {
-            let told = tidings_webhooks::message(cx, &news::suppressed(&suppression)).await?;
+            let told =
+                tidings_webhooks::message(cx, &news::suppressed(&suppression, contact)).await?;
             txn = told.into_iter().fold(txn, Txn::enqueue);
         }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
             Ok(()) => return Ok(Suppressed::New(suppression)),
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Conflict.into())
+}
+
+/// The same for an address whose person is erased: a keyed hash of it is kept, and nothing that tells who it was. What
+/// was remembered before stays.
+pub async fn remember_erased(
+    cx: &Cx,
+    email: &EmailAddress,
+    kind: Kind,
+    at: Timestamp,
+) -> Result<(), StorageError> {
+    let (items, at) = (cx.items().await?, in_millis(at));
+    let within = cx.clone();
+    let secret = cx.database().write(move |tx| Secret::find_or_make(tx, &within)).await?;
+    for _ in 0..race::ATTEMPTS {
+        let held = Held::load(&items, email).await?;
+        if held.lifted_at.is_some_and(|lifted| at <= lifted) {
+            return Ok(());
+        }
+        let found = held.remembered(&items, Some(&secret)).await?;
+        let expected = match &found {
+            Some((_, memory)) if memory.suppression.is_some() => return Ok(()),
+            Some(_) => Expect::That(Condition::eq("type", memory::UNSUBSCRIBED)),
+            None => Expect::Absent,
+        };
+        let unsubscribed_at = found.and_then(|(_, memory)| memory.unsubscribed_at);
+        let suppression = Suppression {
+            email: email.clone(),
+            kind,
+            reason: "erased".to_owned(),
+            suppressed_at: at,
+            source: None,
+            actor: None,
+            note: None,
+        };
+        let memory = Memory { suppression: Some(suppression), unsubscribed_at };
+        let item = memory.to_item(&secret.key(email));
+        match items.transact(Txn::new().put(&tables::MAIN, item, expected)).await {
+            Ok(()) => return Ok(()),
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -122,7 +171,8 @@ pub async fn lift(cx: &Cx, cmd: Lift) -> Result<Suppression, LiftError> {
         let held = Held::load(&items, &cmd.email).await?;
         let memory = held.remembered(&items, secret.as_ref()).await?;
         let remembered = memory.as_ref().and_then(|(_, memory)| memory.suppression.clone());
-        let Some(was) = held.suppression.clone().or(remembered) else {
+        let flagged = held.flagged.then(|| unexplained(cx, &cmd.email));
+        let Some(was) = held.suppression.clone().or(remembered).or(flagged) else {
             return Err(LiftError::Missing);
         };
         // First: if we die after it, the address is still suppressed, and this can be done again.
@@ -130,7 +180,7 @@ pub async fn lift(cx: &Cx, cmd: Lift) -> Result<Suppression, LiftError> {
             store::unmark(cx, &cmd.email, "suppression.lift").await.map_err(StorageError::from)?;
         }
         let mut txn = held.without_suppression(Txn::new());
-        if held.suppression.is_some() {
+        if held.suppression.is_some() || held.flagged {
             txn = txn.put(&tables::MAIN, store::lifted_item(cx, &cmd, &was), held.expected_lift());
         }
         if let Some((key, memory)) = memory {
@@ -189,8 +239,21 @@ fn describe(cx: &Cx, cmd: &Suppress) -> Suppression {
         reason: cmd.reason.as_str().to_owned(),
         suppressed_at: cmd.at,
         source: cmd.source.clone(),
-        actor: cmd.source.is_none().then(|| store::actor(cx)),
+        actor: cmd.source.is_none().then(|| cx.actor().to_string()),
         note: cmd.note.as_ref().map(|note| note.as_str().to_owned()),
+    }
+}
+
+/// The flag of the profile blocks by itself; nobody knows why any more.
+fn unexplained(cx: &Cx, email: &EmailAddress) -> Suppression {
+    Suppression {
+        email: email.clone(),
+        kind: Kind::Manual,
+        reason: "unknown".to_owned(),
+        suppressed_at: in_millis(cx.now()),
+        source: None,
+        actor: None,
+        note: None,
     }
 }
 

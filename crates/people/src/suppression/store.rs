@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_access::{Actor, Cx, StorageError};
+use tidings_access::{Cx, StorageError};
 use tidings_kernel::{
     Condition, EmailAddress, Expect, Item, ItemStore, Key, StoreError, Txn, Update, tables,
 };
@@ -12,7 +12,8 @@ use tidings_sql::{DatabaseError, Param, Tx};
 use super::memory::{Memory, Secret};
 use super::record::{Kind, Suppression};
 use super::{Lift, Suppress};
-use crate::contacts::profile::time;
+use crate::contacts::ContactId;
+use crate::contacts::profile::{Profile, time};
 use crate::keys;
 
 /// All that stands under an address and bears on its suppression.
@@ -24,6 +25,8 @@ pub(super) struct Held {
     pub(super) lifted_at: Option<Timestamp>,
     pub(super) bounces: Option<Item>,
     has_profile: bool,
+    /// The profile says that it is suppressed, whether or not something says why.
+    pub(super) flagged: bool,
 }
 
 impl Held {
@@ -47,6 +50,7 @@ impl Held {
             lifted_at: lifted.and_then(|item| time(&item, "liftedAt")),
             bounces,
             has_profile: profile.is_some(),
+            flagged: profile.is_some_and(|item| Profile::from(item).suppressed()),
         })
     }
 
@@ -116,18 +120,9 @@ pub(super) fn lifted_item(cx: &Cx, cmd: &Lift, was: &Suppression) -> Item {
         .bare_item(&keys::lifted(&cmd.email))
         .with("liftedAt", keys::time(cx.now()))
         .with("reason", cmd.reason.as_str())
-        .with("actor", actor(cx))
+        .with("actor", cx.actor().to_string())
         .with("type", was.kind.as_str())
         .with("suppressedAt", keys::time(was.suppressed_at))
-}
-
-/// As the audit log has it.
-pub(super) fn actor(cx: &Cx) -> String {
-    match cx.actor() {
-        Actor::Key(id) => format!("key:{id}"),
-        Actor::Operator => "operator".to_owned(),
-        Actor::Worker => "worker".to_owned(),
-    }
 }
 
 pub(super) async fn secret(cx: &Cx) -> Result<Option<Secret>, DatabaseError> {
@@ -135,8 +130,8 @@ pub(super) async fn secret(cx: &Cx) -> Result<Option<Secret>, DatabaseError> {
     cx.database().read(move |tx| Secret::find(tx, &within)).await
 }
 
-/// What a provider said of an address is kept with the identity too, for filters.
-pub(super) async fn mark(cx: &Cx, cmd: &Suppress) -> Result<(), DatabaseError> {
+/// What a provider said of an address is kept with the identity too, for filters. Tells whose it is.
+pub(super) async fn mark(cx: &Cx, cmd: &Suppress) -> Result<Option<ContactId>, DatabaseError> {
     let (within, cmd) = (cx.clone(), cmd.clone());
     let mark = cx.database().write(move |tx| {
         mark_identity(tx, &within, &cmd.email, (cmd.kind, cmd.at))?;
@@ -194,7 +189,7 @@ pub(super) async fn unmark(
             Param::Int(within.now().as_millisecond()),
         ];
         tx.execute(sql, &params)?;
-        record(tx, &within, &email, action)
+        record(tx, &within, &email, action).map(drop)
     });
     unmark.await
 }
@@ -205,14 +200,16 @@ fn record(
     cx: &Cx,
     email: &EmailAddress,
     action: &'static str,
-) -> Result<(), DatabaseError> {
-    match crate::contacts::store::find(tx, cx, email)? {
-        Some(known) => cx.record(tx, action, "contact", &known.id.to_string()),
+) -> Result<Option<ContactId>, DatabaseError> {
+    let known = crate::contacts::store::find(tx, cx, email)?;
+    match &known {
+        Some(known) => cx.record(tx, action, "contact", &known.id.to_string())?,
         None => {
             let hash = Secret::find_or_make(tx, cx)?.hash(email);
-            cx.record(tx, action, "address", &hash)
+            cx.record(tx, action, "address", &hash)?;
         }
     }
+    Ok(known.map(|known| known.id))
 }
 
 impl From<StoreError> for super::LiftError {

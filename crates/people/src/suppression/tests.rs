@@ -3,12 +3,12 @@
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::{Cx, Limit};
-use tidings_kernel::{EmailAddress, Item, Key, Put, tables};
+use tidings_kernel::{EmailAddress, Item, Key, ProviderSuppressions, Put, SendError, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
-    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, list, status, suppress,
-    transient_bounce,
+    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, lift_everywhere, list, status,
+    suppress, transient_bounce,
 };
 use crate::contacts::{self, Attributes, Upsert, upsert};
 
@@ -28,6 +28,8 @@ each_store!(
     bounces_from_before_the_lift_do_not_count,
     suppressing_and_making_a_profile_at_once_agree,
     the_log_has_no_addresses,
+    lifting_reaches_the_provider_and_does_not_depend_on_him,
+    a_flag_that_nothing_explains_is_lifted_too,
 );
 
 fn ada() -> EmailAddress {
@@ -369,6 +371,39 @@ async fn suppressing_and_making_a_profile_at_once_agree(bed: &Bed) {
     }
 }
 
+/// A provider that notes what he is asked, and may be away.
+#[derive(Default)]
+struct Provider {
+    away: bool,
+    asked: std::sync::Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl ProviderSuppressions for Provider {
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
+        self.asked.lock().unwrap().push(email.to_string());
+        if self.away { Err(SendError::Later("away".to_owned())) } else { Ok(()) }
+    }
+}
+
+async fn lifting_reaches_the_provider_and_does_not_depend_on_him(bed: &Bed) {
+    for (away, told) in [(Some(false), "lifted"), (Some(true), "not_reached"), (None, "none")] {
+        let cx = bed.make_workspace(&format!("w-{}", told.replace('_', "-"))).await;
+        let provider = away.map(|away| Provider { away, ..Provider::default() });
+        let there = || provider.as_ref().map(|one| one as &dyn ProviderSuppressions);
+        let missing = lift_everywhere(&cx, wish(), there()).await;
+        assert!(matches!(missing, Err(LiftError::Missing)), "{missing:?}");
+        suppress(&cx, bounce(cx.now())).await.unwrap();
+        let (was, at_provider) = lift_everywhere(&cx, wish(), there()).await.unwrap();
+        assert_eq!((was.kind, at_provider.as_str()), (Kind::Permanent, told));
+        assert!(!is_suppressed(&cx).await, "{told}");
+        if let Some(provider) = &provider {
+            // Not for what is not suppressed here.
+            assert_eq!(*provider.asked.lock().unwrap(), ["ada@example.org"]);
+        }
+    }
+}
+
 async fn the_log_has_no_addresses(bed: &Bed) {
     let cx = bed.cx().await;
     suppress(&cx, bounce(cx.now())).await.unwrap();
@@ -381,4 +416,17 @@ async fn the_log_has_no_addresses(bed: &Bed) {
     let log = format!("{:?}", rows.unwrap());
     assert!(log.contains("suppression.add") && log.contains("suppression.lift"), "{log}");
     assert!(!log.contains("example.org"), "{log}");
+}
+
+async fn a_flag_that_nothing_explains_is_lifted_too(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, person()).await.unwrap();
+    let flag = tidings_kernel::Update::new(&tables::MAIN, crate::keys::profile(&ada()));
+    cx.items().await.unwrap().update(flag.set("suppressed", true)).await.unwrap();
+    lift(&cx, wish()).await.unwrap();
+    let contact = contacts::get(&cx, &ada()).await.unwrap().unwrap().contact;
+    assert!(!contact.suppressed);
+    let lifted = item(&cx, "SUPPRESSION_LIFTED").await.unwrap();
+    assert_eq!(lifted.text("reason"), Some("the mailbox is back"));
+    assert!(matches!(lift(&cx, wish()).await, Err(LiftError::Missing)));
 }

@@ -1,8 +1,8 @@
 //! Replies: what people answer to our mails.
 //!
 //! Here: which message a mail answers, who wrote it, and its event. Not here: reading MIME (`mail::inbound`), and how a
-//! mail gets here (`ses` out of the queue, the API). Nobody is believed to answer whom we do not know: such a mail is kept as a
-//! stray. What a machine wrote is an event too, but not counted as a reply.
+//! mail gets here (`ses` out of the queue, the API). Nobody is believed to answer whom we do not know: of such a mail a
+//! stray is kept, without its words. What a machine wrote is an event too, but not counted as a reply.
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +10,7 @@ mod tests;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::ledger::Message;
@@ -125,6 +126,11 @@ impl Replies {
         mail: Inbound,
         answered: Option<Message>,
     ) -> Result<Received, ReceiveError> {
+        // What an erased person writes, or what is told of him, is not kept in another place.
+        if answered.as_ref().is_some_and(|message| message.email.is_none()) {
+            tracing::info!(reason = Ignored::Erased.as_str(), "A mail that came in is no reply");
+            return Ok(Received::Ignored(Ignored::Erased));
+        }
         if mail.is_bounce {
             return self.ignore(mime, &mail, Ignored::DeliveryReport).await;
         }
@@ -206,7 +212,8 @@ impl Replies {
             event_type: "reply".to_owned(),
             reason: why.as_str().to_owned(),
             received_at: self.access.now(),
-            body: String::from_utf8_lossy(mime).replace('\0', ""),
+            // Not its words: nobody can say whose they are, so nobody could erase them.
+            body: json!({ "bytes": mime.len() }).to_string(),
         };
         stray::keep(self.access.database(), stray).await?;
         Ok(Received::Ignored(why))

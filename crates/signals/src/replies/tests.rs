@@ -24,6 +24,8 @@ each_store!(
     a_contact_may_write_without_answering,
     a_mail_out_of_the_queue_finds_its_workspace,
     a_message_of_another_workspace_is_not_answered,
+    of_an_erased_persons_reply_nothing_is_kept,
+    strays_are_swept_when_their_time_has_come,
 );
 
 fn mime(from: &str, in_reply_to: &str, more: &str) -> Vec<u8> {
@@ -108,6 +110,35 @@ async fn a_stranger_is_kept_apart(bed: &Bed) {
     let strays = stray::list(cx.database(), None, Limit::MAX).await.unwrap().items;
     assert_eq!(strays.len(), 1);
     assert_eq!(strays[0].reason, "unknown_sender");
+    assert_eq!(strays[0].body, json!({ "bytes": mail.len() }).to_string());
+}
+
+async fn of_an_erased_persons_reply_nothing_is_kept(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, bob) = messages(bed, &cx).await;
+    let mail = mime("bob@example.org", &our_id(bed, &cx, bob).await, "");
+    contacts::erase(&cx, &"bob@example.org".parse().unwrap()).await.unwrap();
+    let replies = Replies::new(bed.access.clone(), None);
+    let received = replies.receive(&cx, &mail).await.unwrap();
+    assert_eq!(received, Received::Ignored(Ignored::Erased));
+    assert!(stored(&cx).await.is_empty());
+    assert!(stray::list(cx.database(), None, Limit::MAX).await.unwrap().items.is_empty());
+}
+
+async fn strays_are_swept_when_their_time_has_come(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, bob) = messages(bed, &cx).await;
+    let replies = Replies::new(bed.access.clone(), None);
+    let id = our_id(bed, &cx, bob).await;
+    for stranger in ["eve@example.org", "mallory@example.org", "trudy@example.org"] {
+        replies.receive(&cx, &mime(stranger, &id, "")).await.unwrap();
+    }
+    bed.advance(90 * 24 * 60).await;
+    assert_eq!(stray::sweep(&bed.access, 2).await.unwrap(), 0);
+    bed.advance(1).await;
+    assert_eq!(stray::sweep(&bed.access, 2).await.unwrap(), 2);
+    assert_eq!(stray::sweep(&bed.access, 2).await.unwrap(), 1);
+    assert!(stray::list(cx.database(), None, Limit::MAX).await.unwrap().items.is_empty());
 }
 
 async fn a_contact_may_write_without_answering(bed: &Bed) {

@@ -1,7 +1,7 @@
 //! Strays: what came in and is about no message of any workspace. It is kept for a while, so that an operator can look.
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_access::{Limit, Page};
+use tidings_access::{Access, Limit, Page};
 use tidings_sql::{Database, DatabaseError, Param, Row};
 
 /// More of a body is not kept.
@@ -17,11 +17,11 @@ pub struct Stray {
     /// Why it has no place.
     pub reason: String,
     pub received_at: Timestamp,
-    /// As it came, cut off where it is too long.
+    /// As it came, cut off where it is too long; of a mail only how long it was.
     pub body: String,
 }
 
-/// Keeps it, once. Those whose time has come go.
+/// Keeps it, once.
 pub(crate) async fn keep(database: &Database, stray: Stray) -> Result<(), DatabaseError> {
     let mut end = stray.body.len().min(MAX_BODY);
     while !stray.body.is_char_boundary(end) {
@@ -39,12 +39,23 @@ pub(crate) async fn keep(database: &Database, stray: Stray) -> Result<(), Databa
             Param::Int(at),
             Param::Text(&stray.body[..end]),
         ];
-        tx.execute(sql, &params)?;
-        let old = at - i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
-        tx.execute("DELETE FROM stray_events WHERE received_at < $1", &[Param::Int(old)])?;
-        Ok(())
+        tx.execute(sql, &params).map(drop)
     };
     database.write_committed(keep).await
+}
+
+/// Deletes those whose time has come, so many at most. Tells how many those were.
+pub async fn sweep(access: &Access, batch: usize) -> Result<usize, DatabaseError> {
+    let kept = i64::try_from(KEPT.as_millis()).unwrap_or(i64::MAX);
+    let old = access.now().as_millisecond().saturating_sub(kept);
+    let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+    let sweep = access.database().write_committed(move |tx| {
+        let sql = "DELETE FROM stray_events WHERE id IN (
+                       SELECT id FROM stray_events WHERE received_at < $1 ORDER BY received_at LIMIT $2)";
+        tx.execute(sql, &[Param::Int(old), Param::Int(batch)])
+    });
+    let swept: u64 = sweep.await?;
+    Ok(usize::try_from(swept).unwrap_or(usize::MAX))
 }
 
 /// Newest first. A page goes on before the number of a row.

@@ -90,7 +90,8 @@ CREATE UNIQUE INDEX senders_default ON senders (client_id) WHERE is_default = 1;
 
 -- A message's content is frozen when it is rendered. `request_hash` tells a repeat from another request with the same
 -- key; `handed_at` is set before the provider is called, so that whoever finds it without an answer knows;
--- `logged_at` is the time under which the send log has it, and never changes.
+-- `logged_at` is the time under which the send log has it, and never changes; `refusals` counts how often the provider
+-- said "not now".
 ALTER TABLE transactional_messages ADD COLUMN request_hash TEXT;
 ALTER TABLE transactional_messages ADD COLUMN reply_to TEXT;
 ALTER TABLE transactional_messages ADD COLUMN provider TEXT;
@@ -98,6 +99,7 @@ ALTER TABLE transactional_messages ADD COLUMN message_id TEXT;
 ALTER TABLE transactional_messages ADD COLUMN handed_at BIGINT;
 ALTER TABLE transactional_messages ADD COLUMN rendered_at BIGINT;
 ALTER TABLE transactional_messages ADD COLUMN logged_at BIGINT;
+ALTER TABLE transactional_messages ADD COLUMN refusals BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX transactional_messages_status ON transactional_messages (client_id, status, id);
 CREATE INDEX transactional_messages_uncertain ON transactional_messages (workspace_id, id) WHERE status = 'uncertain';
 ALTER TABLE campaign_recipients ADD COLUMN provider TEXT;

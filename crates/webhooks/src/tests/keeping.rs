@@ -90,6 +90,21 @@ async fn who_was_erased_before_the_fan_out_is_not_told_of_by_address(bed: &Bed) 
     assert!(requests[0].body.contains("message_id"));
 }
 
+async fn an_address_that_nobody_has_any_more_is_not_told(bed: &Bed) {
+    let cx = bed.cx().await;
+    let receiver = Receiver::start().await;
+    subscribe(&cx, &receiver.url, &[]).await;
+    let mut told = sent("1");
+    told.data.insert("email".to_owned(), "gone@example.org".into());
+    say(&cx, &told).await;
+    say(&cx, &sent("2")).await;
+    work(bed).await;
+    let bodies: Vec<_> = receiver.requests().into_iter().map(|request| request.body).collect();
+    assert_eq!(bodies.len(), 2);
+    assert!(bodies.iter().all(|body| !body.contains("gone@")), "{bodies:?}");
+    assert_eq!(bodies.iter().filter(|body| body.contains("ada@")).count(), 1, "{bodies:?}");
+}
+
 async fn a_message_about_nothing_is_buried_and_hurts_nobody(bed: &Bed) {
     use tidings_kernel::{Outgoing, QueueEngine as _, queues};
 
@@ -111,5 +126,6 @@ each_store!(
     what_was_told_is_deleted_after_a_month_and_that_it_was_after_three,
     who_is_erased_is_erased_here_too,
     who_was_erased_before_the_fan_out_is_not_told_of_by_address,
+    an_address_that_nobody_has_any_more_is_not_told,
     a_message_about_nothing_is_buried_and_hurts_nobody,
 );

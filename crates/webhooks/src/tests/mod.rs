@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tidings_access::Cx;
 use tidings_kernel::queues;
+use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::Bed;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -118,7 +119,27 @@ fn here() -> Targets {
 }
 
 /// An endpoint that wants these, or everything.
+/// Those whom the announcements are about.
+async fn know(cx: &Cx) {
+    let workspace = cx.workspace_id().get();
+    let know = cx.database().write(move |tx| {
+        for email in ["ada@example.org", "eve@example.org"] {
+            let lead = "INSERT INTO leads (workspace_id, created_at, updated_at)
+                        VALUES ($1, 1, 1) RETURNING id";
+            let lead = tx.query(lead, &[Param::Int(workspace)])?[0].int(0)?;
+            let sql = "INSERT INTO channel_identities
+                           (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
+                       VALUES ($1, $2, 'email', $3, $3, 1, 1)
+                       ON CONFLICT (workspace_id, channel, value) DO NOTHING";
+            tx.execute(sql, &[Param::Int(workspace), Param::Int(lead), Param::Text(email)])?;
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    know.await.unwrap();
+}
+
 async fn subscribe(cx: &Cx, url: &str, types: &[EventType]) -> Issued {
+    know(cx).await;
     let event_types: EventTypes = types.iter().copied().collect();
     let create = Create { url: url.parse().unwrap(), description: None, event_types };
     endpoints::create(cx, &here(), create).await.unwrap()

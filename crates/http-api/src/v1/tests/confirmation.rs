@@ -18,7 +18,7 @@ use crate::{Limits, public};
 
 const AUDIENCE: &str = r#"{"slug":"news","name":"The news","double_opt_in":true,"confirm_template_key":"confirm/news"}"#;
 const TEMPLATE: &str = r#"{"subject":"Confirm {{ audience }}","html":"<a href=\"{{ confirm_url }}\">Yes</a>",
-    "required_variables":["confirm_url"]}"#;
+    "required_variables":["confirm_url","audience"]}"#;
 const ADA: &str = r#"{"email":"ada@example.org","audience":"news","by":"person","source":"form"}"#;
 
 /// The path of the link in the newest message, which must be queued and not be led past us.
@@ -41,7 +41,7 @@ async fn link(world: &World) -> String {
 async fn at_the_link(world: &World, method: &str, path: &str) -> (u16, String) {
     let links = Links::load(world.acme.database(), "https://m.example.org", world.acme.now());
     let tracking = Tracking { access: world.access.clone(), links: links.await.unwrap() };
-    let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
+    let limits = Limits::uniform(4096, Duration::from_secs(5));
     let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
     let response = public(tracking, limits).oneshot(request).await.unwrap();
     let status = response.status().as_u16();

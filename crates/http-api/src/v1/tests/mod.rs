@@ -61,18 +61,14 @@ impl World {
         let database = Database::memory().await.unwrap();
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
-        let limits = Limits {
-            max_body: 4096,
-            request_timeout: Duration::from_secs(5),
-            max_file: 4096,
-            file_timeout: Duration::from_secs(5),
-        };
+        let limits = Limits::uniform(4096, Duration::from_secs(5));
         let links = Links::load(access.database(), "https://m.example.org", access.now());
         let services = Services {
             access: access.clone(),
             messages: Messages::new(Templates::default()),
             links: links.await.unwrap(),
             replies: Replies::new(access.clone(), None),
+            provider_suppressions: None,
             targets: Targets::new(true),
         };
         let router = v1(services, limits);

@@ -9,6 +9,7 @@ use super::{
     act, ada, audience, audited, because, come_back, email, is_marked, later, leave, log, logged,
     profile, subscribe,
 };
+use crate::consent::everything::{self, Bring, Came, Seen};
 use crate::consent::proof::{Act, Proof};
 use crate::consent::rules::Refusal;
 use crate::consent::subscriptions::{
@@ -29,6 +30,7 @@ each_store! {
     every_real_change_has_its_proof,
     what_died_half_way_is_finished_by_a_repeat,
     who_comes_back_half_way_stays_blocked,
+    who_leaves_again_while_he_comes_back_has_left,
     one_address_is_one_person_however_it_is_written,
     what_is_not_there_is_named,
     two_at_once_subscribe_once,
@@ -248,6 +250,24 @@ async fn who_comes_back_half_way_stays_blocked(bed: &Bed) {
     assert!(left.is_some());
     assert!(come_back(&cx, Scope::Global).await.changed);
     assert!(!come_back(&cx, Scope::Global).await.changed);
+}
+
+async fn who_leaves_again_while_he_comes_back_has_left(bed: &Bed) {
+    let cx = bed.cx().await;
+    let contact = leave(&cx, Scope::Global).await.contact;
+    // What a slow request has seen of it, which goes on only after all this.
+    let slow = Seen { marked: true, left_at: Some(cx.now()) };
+    come_back(&later(bed).await, Scope::Global).await;
+    leave(&later(bed).await, Scope::Global).await;
+    let back = |seen| everything::come_back(&cx, contact, (Bring::All, seen), act(By::Person));
+    assert_eq!(back(slow).await.unwrap(), Came::NotBack);
+    // Nor if only the items said that he had left.
+    let marked = Seen { marked: true, left_at: None };
+    assert_eq!(back(marked).await.unwrap(), Came::NotBack);
+    let sql = "SELECT unsubscribed_at FROM leads";
+    let left = cx.database().read(move |tx| tx.query(sql, &[])?[0].optional_time(0)).await.unwrap();
+    assert!(left.is_some() && is_marked(&cx).await);
+    assert!(come_back(&later(bed).await, Scope::Global).await.changed);
 }
 
 async fn one_address_is_one_person_however_it_is_written(bed: &Bed) {

@@ -4,7 +4,7 @@ use tidings_access::{Cx, Limit};
 use tidings_kernel::{Put, tables};
 use tidings_testbed::{Bed, each_store};
 
-use super::{act, ada, audience, audited, email, later, logged, slug, topic};
+use super::{act, ada, audience, audited, because, email, later, logged, slug, topic};
 use crate::consent::preferences::{self, Preferences, Switch, SwitchError};
 use crate::consent::{By, audiences, subscriptions, topics};
 use crate::keys;
@@ -16,6 +16,7 @@ each_store! {
     an_import_switches_off_and_never_on,
     nobody_suppressed_is_switched_on,
     all_topics_are_switched_or_none,
+    an_operator_switches_on_with_a_reason,
 }
 
 async fn switch(cx: &Cx, topics: &[(&str, bool)], by: By) -> Result<Preferences, SwitchError> {
@@ -140,4 +141,21 @@ async fn all_topics_are_switched_or_none(bed: &Bed) {
     assert_eq!(shown(&kept), [("offers", true), ("tips", true)]);
     let nobody = subscriptions::list(&bed.make_workspace("other").await, ada()).await.unwrap();
     assert_eq!(nobody, None);
+}
+
+async fn an_operator_switches_on_with_a_reason(bed: &Bed) {
+    let cx = bed.cx().await;
+    with_topics(&cx).await;
+    switch(&cx, &[("tips", false)], By::Person).await.unwrap();
+    let refused =
+        switch(&cx, &[("offers", false), ("tips", true)], By::Operator).await.unwrap_err();
+    assert!(matches!(&refused, SwitchError::NeedsReason(topic) if topic.as_str() == "tips"));
+    let kept = preferences::show(&cx, ada()).await.unwrap().unwrap();
+    assert_eq!(shown(&kept), [("offers", true), ("tips", false)]);
+    // What is on already needs none.
+    switch(&cx, &[("offers", true)], By::Operator).await.unwrap();
+    let topics = vec![(slug("tips"), true)];
+    let act = because(By::Operator, "she wrote to us");
+    let on = preferences::switch(&cx, Switch { whom: ada(), topics, act }).await.unwrap();
+    assert_eq!(shown(&on), [("offers", true), ("tips", true)]);
 }

@@ -111,6 +111,7 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/templates/{key}/versions"),
     manage("POST", "/v1/templates/{key}/activate").takes(r#"{"version":1}"#),
     Known::new("POST", "/v1/templates/{key}/preview", Scope::Read).takes(r#"{"version":1}"#),
+    send("/v1/templates/{key}/test-send").takes(r#"{"to":["eve@example.org"],"version":1}"#),
     manage("POST", "/v1/templates/{key}/deactivate"),
     Known::new("POST", "/v1/templates/validate", Scope::Read).takes(TEMPLATE),
     read("/v1/settings/display-names"),
