@@ -103,7 +103,8 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config) -> Result<(), Failure>
         say(&format!("Tidings is listening on http://{address}; Ctrl-C stops it"));
     });
     served.await?;
-    say(&format!("Stopped. `tidings demo --keep` goes on with {}", args.folder.display()));
+    let folder = args.folder.display();
+    say(&format!("Stopped. `tidings demo --keep --folder {folder}` goes on with what is there"));
     Ok(())
 }
 

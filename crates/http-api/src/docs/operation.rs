@@ -88,7 +88,7 @@ impl<'a> Operation<'a> {
     fn show_responses(&self) -> Markup {
         html! {
             h4 { "Answers" }
-            div.wide { table {
+            div.wide { table.answers {
                 @for (status, response) in self.described["responses"].as_object().into_iter().flatten() {
                     tr {
                         th { code { (status) } }

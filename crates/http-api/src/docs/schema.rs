@@ -36,9 +36,11 @@ pub(super) fn fields(schema: &Value) -> Markup {
     let is_required = |name: &str| {
         schema["required"].as_array().is_some_and(|names| names.iter().any(|one| one == name))
     };
+    let (required, optional): (Vec<_>, Vec<_>) =
+        properties.iter().partition(|(name, _)| is_required(name));
     html! {
         div.wide { table {
-            @for (name, field) in properties {
+            @for (name, field) in required.into_iter().chain(optional) {
                 tr {
                     th { code { (name) } @if is_required(name) { span.required { " required" } } }
                     td { (kind(field)) }
