@@ -557,6 +557,7 @@ async fn what_the_reader_said_last_counts(bed: &Bed) {
     bed.clock.advance(1.second());
     world.come_back(Scope::Client).await;
     assert_eq!(world.standing().await, "audience=on client=on");
+    bed.advance(1).await;
     assert_eq!(world.work().await, 1, "the event comes late");
     assert_eq!(world.standing().await, "audience=on client=on");
 }
