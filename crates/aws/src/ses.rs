@@ -88,7 +88,7 @@ impl Ses {
         };
         let put =
             self.client.put_suppressed_destination().email_address(email.as_str()).reason(reason);
-        put.send().await.map(drop).map_err(|error| refused_change(Trouble::new(error)))
+        put.send().await.map(drop).map_err(|error| refused_change(&Trouble::new(error)))
     }
 
     /// SES writes to the address again. Nothing happens if it did before.
@@ -97,7 +97,7 @@ impl Ses {
         match delete.send().await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some("NotFoundException") => Ok(()),
-            Err(error) => Err(refused_change(Trouble::new(error))),
+            Err(error) => Err(refused_change(&Trouble::new(error))),
         }
     }
 }
@@ -207,7 +207,7 @@ fn judge(trouble: &Trouble<SendEmailError>) -> SendError {
 }
 
 /// A change of the list may be made again, so that nothing about it is uncertain.
-fn refused_change<E>(trouble: Trouble<E>) -> SendError
+fn refused_change<E>(trouble: &Trouble<E>) -> SendError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {

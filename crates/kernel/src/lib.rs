@@ -8,6 +8,7 @@
 mod address;
 mod causes;
 mod clock;
+mod hex;
 mod item;
 mod queue;
 mod rules;
@@ -20,6 +21,7 @@ mod workspace;
 pub use address::{AddressError, EmailAddress};
 pub use causes::causes;
 pub use clock::{Clock, SystemClock};
+pub use hex::hex;
 pub use item::{Item, Number, NumberError, Path, Segment, Value};
 pub use queue::{
     BadMessage, DeadLetter, Delivery, Depth, Destination, Outbox, Outgoing, Postponement, Queue,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Slug};
-use tidings_kernel::EmailAddress;
+use tidings_kernel::{EmailAddress, hex};
 use tidings_mail::Attachment;
 
 /// The longest idempotency key.
@@ -286,7 +286,7 @@ impl Send {
         }
         let mut hash = Sha256::new();
         canonical(&request, &mut hash);
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 }
 

@@ -1,11 +1,12 @@
 -- Mail: what people agreed to and how we know, who writes to them, and what others are told of it.
 
 -- What signs the links in our mails. The newest signs, the older ones still prove; a key is never deleted, because
--- a link works for years.
+-- a link works for years. One that was revoked does neither.
 CREATE TABLE signing_keys (
     id {serial} CHECK (id > 0),
     secret {key} NOT NULL CHECK (length(secret) = 64),
-    created_at BIGINT NOT NULL CHECK (created_at >= 0)
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    revoked_at BIGINT CHECK (revoked_at >= 0)
 );
 
 -- Proof: one row for each change of what somebody agreed to. Nothing changes it but erasure, which clears the person.
@@ -142,7 +143,7 @@ CREATE TABLE webhook_endpoints (
     CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
     CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL)
 );
-CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id);
+CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id) WHERE deleted_at IS NULL;
 
 -- What each of them is told. `about` is a hash of the address in the body, so that erasure finds it; an erased or old
 -- body is empty. `attempts` counts since the delivery was made or replayed. Whoever tries has the row until `claimed_until`.
@@ -171,6 +172,7 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, id);
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (endpoint_id, id) WHERE status = 'failed';
 CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (endpoint_id, id) WHERE status = 'pending';
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at) WHERE status = 'pending';
 CREATE INDEX webhook_deliveries_about ON webhook_deliveries (workspace_id, about) WHERE about IS NOT NULL;
 CREATE INDEX webhook_deliveries_age ON webhook_deliveries (created_at);
 CREATE INDEX webhook_deliveries_bodies ON webhook_deliveries (created_at) WHERE body <> '';

@@ -19,7 +19,7 @@ pub(super) use self::new::{Batch, NewMessage, NewSettlement};
 pub(super) use self::shown::ResultBody;
 use self::shown::{AcceptedBody, BatchBody, EventsBody, MessageBody, PreviewBody, ShownBody};
 use super::auth::{Manage, Needs, Read, Refusals, Send};
-use super::input::{Body, Cursor, Fields, FromFields, Listing, Params};
+use super::input::{Body, Fields, FromFields, Listing, Params};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
 
@@ -346,18 +346,6 @@ impl FromFields for Which {
         let status = fields.optional("status");
         let Listing { after, limit } = Listing::from_fields(fields)?;
         Some(Self { status: status?, after, limit })
-    }
-}
-
-impl Cursor for MessageId {
-    const LIST: &'static str = "messages";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
     }
 }
 

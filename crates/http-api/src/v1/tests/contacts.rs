@@ -87,6 +87,16 @@ async fn a_wrong_contact_is_told_all_that_is_wrong_and_nothing_is_made() {
     assert_eq!(listed.json()["data"], json!([]));
     let query = "/v1/contacts?status=gone&tag=a%20b&attribute=plan&audience=None!&limit=0&cursor=x";
     assert_snapshot!("contacts_query_wrong", world.get(&key, query).await.shown());
+    let long = format!("/v1/contacts?attribute={}&value={}", "a".repeat(65), "v".repeat(1001));
+    assert_eq!(
+        world.get(&key, &long).await.json()["errors"],
+        json!([
+            {"field": "attribute", "message": "use at most 64 characters"},
+            {"field": "value", "message": "use at most 1000 characters"},
+        ])
+    );
+    let longest = format!("/v1/contacts?attribute={}&value={}", "a".repeat(64), "v".repeat(1000));
+    assert_eq!(world.get(&key, &longest).await.status, 200);
     let missing = world.get(&key, "/v1/contacts?audience=none").await;
     assert_eq!(missing.json()["errors"][0]["message"], "there is no audience none");
 }
