@@ -9,6 +9,7 @@
     reason = "a benchmark measures the real time and prints what it finds"
 )]
 
+mod mail;
 mod postgres_server;
 mod queue;
 mod report;
@@ -39,6 +40,8 @@ enum Bench {
     Store,
     /// Jobs through the queues of SQLite and PostgreSQL, beside graphile-worker.
     Queue,
+    /// Messages, notifications of the provider and files of people, over HTTP.
+    Mail,
 }
 
 #[tokio::main]
@@ -47,6 +50,7 @@ async fn main() -> anyhow::Result<()> {
     let report = match arguments.bench {
         Bench::Store => store::run(arguments.quick).await?,
         Bench::Queue => queue::run(arguments.quick).await?,
+        Bench::Mail => mail::run(arguments.quick).await?,
     };
     println!("{}", report.text());
     if arguments.write {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Does nothing.
-pub(super) struct Nothing;
+pub(crate) struct Nothing;
 
 #[async_trait]
 impl Handler for Nothing {
@@ -24,7 +24,7 @@ impl Handler for Nothing {
     }
 }
 
-pub(super) struct Crew {
+pub(crate) struct Crew {
     stop: watch::Sender<bool>,
     workers: JoinSet<()>,
     acknowledged: watch::Sender<usize>,
@@ -32,7 +32,7 @@ pub(super) struct Crew {
 
 impl Crew {
     /// Starts so many workers on a queue.
-    pub(super) fn start(
+    pub(crate) fn start(
         queues: &SqlQueues,
         queue: &'static Queue,
         handler: &Arc<dyn Handler>,
@@ -56,18 +56,18 @@ impl Crew {
         Self { stop, workers, acknowledged }
     }
 
-    pub(super) fn done(&self) -> usize {
+    pub(crate) fn done(&self) -> usize {
         *self.acknowledged.borrow()
     }
 
     /// Returns once so many jobs are handled and acknowledged.
-    pub(super) async fn until_done(&self, jobs: usize) -> anyhow::Result<()> {
+    pub(crate) async fn until_done(&self, jobs: usize) -> anyhow::Result<()> {
         let mut acknowledged = self.acknowledged.subscribe();
         acknowledged.wait_for(|count| *count >= jobs).await.context("the crew is gone")?;
         Ok(())
     }
 
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.send_replace(true);
         self.workers.join_all().await;
     }

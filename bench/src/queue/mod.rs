@@ -4,7 +4,7 @@
 //! Everything is durable. Beside PostgreSQL, graphile-worker does the same on the same server in the same run, with
 //! the best settings that we know for it.
 
-mod crew;
+pub(crate) mod crew;
 mod drain;
 mod engine;
 mod graphile;

@@ -1,7 +1,6 @@
 //! Ids of rows, and times as the columns keep them.
 
 use jiff::Timestamp;
-use tidings_sql::DatabaseError;
 
 /// Ids of rows, each a type of its own. A macro, because ids that are one type would be mixed up one day.
 #[macro_export]
@@ -50,9 +49,4 @@ impl WorkspaceId {
 /// A time as it comes back from its column.
 pub fn in_millis(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(at.as_millisecond()).expect("it is between two times that exist")
-}
-
-/// Somebody else than this crate has written there.
-pub(crate) fn damaged(column: usize, expected: &'static str) -> DatabaseError {
-    DatabaseError::Column { column, found: "something else", expected }
 }

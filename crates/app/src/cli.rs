@@ -12,6 +12,7 @@ use crate::backup::{BackupArgs, RestoreArgs};
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::consent::{AudiencesArgs, ExplainArgs, SettingsArgs, SubscriptionsArgs, TopicsArgs};
+use crate::demo::DemoArgs;
 use crate::doctor::DoctorArgs;
 use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
@@ -26,8 +27,8 @@ use crate::templates::TemplatesArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, apply, backup, config, config_command, consent, doctor, events_command, items, links,
-    logging, mail, messages, people, queues_command, serve, templates, webhooks_command,
+    access, apply, backup, config, config_command, consent, demo, doctor, events_command, items,
+    links, logging, mail, messages, people, queues_command, serve, templates, webhooks_command,
     worker_command,
 };
 
@@ -42,6 +43,7 @@ use crate::{
     max_term_width = 100,
     after_help = "\
 First steps:
+  tidings demo                              see it work, with a thousand made-up contacts
   tidings bootstrap                         make the first workspace and print its key
   tidings serve                             start the server on http://127.0.0.1:8080
   tidings doctor                            check that everything is as it should be
@@ -63,6 +65,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Make a folder with something in it, send a mail into it, and start the server on it
+    Demo(DemoArgs),
     /// Start the server
     Serve(ServeArgs),
     /// Make the first workspace, with a client and a key that can do everything
@@ -154,8 +158,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
     }
     let mut flags: Vec<_> =
         cli.set.into_iter().map(|(key, value)| Flag { flag: "--set", key, value }).collect();
-    if let Command::Serve(args) = &cli.command {
-        flags.extend(args.flags());
+    match &cli.command {
+        Command::Serve(args) => flags.extend(args.flags()),
+        Command::Demo(args) => flags.extend(args.flags()),
+        _ => {}
     }
     let settings = config::load(&Sources::gather(cli.config.as_deref(), flags)?)?;
     let config = Config::from(&settings);
@@ -164,7 +170,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         _ => logging::start_quietly(&settings, &config.log),
     }
     match cli.command {
-        Command::Serve(args) => on_runtime(serve::run(&args, &config)),
+        Command::Demo(args) => on_runtime(demo::run(&args, &config)),
+        Command::Serve(_) => on_runtime(serve::run(&config)),
         Command::Bootstrap(args) => on_runtime(access::bootstrap(args, &config)),
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),

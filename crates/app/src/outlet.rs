@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidings_delivery::capture::Capture;
 use tidings_delivery::pace::{Pace, Paced};
-use tidings_kernel::{Clock, Sender};
+use tidings_kernel::{Clock, ProviderSuppressions, Sender};
 use tidings_mail::{Dkim, Franked, Smtp, SmtpSettings, Tls};
 use tidings_sql::Database;
 
@@ -18,6 +18,8 @@ pub(crate) struct Outlet {
     pub(crate) sender: Arc<dyn Sender>,
     /// Asked before each message.
     pub(crate) pace: Arc<Pace>,
+    /// The provider's own list, if it has one.
+    pub(crate) suppressions: Option<Arc<dyn ProviderSuppressions>>,
 }
 
 impl Outlet {
@@ -38,7 +40,7 @@ impl Outlet {
         };
         let pace = Arc::new(Pace::new(config.mail.rate_per_second, clock.now()));
         let sender = Paced::new(Arc::new(franked), Arc::clone(&pace), Arc::clone(clock));
-        Ok(Self { sender: Arc::new(sender), pace })
+        Ok(Self { sender: Arc::new(sender), pace, suppressions: suppressions(config).await? })
     }
 }
 
@@ -108,6 +110,27 @@ pub(crate) fn is_local(url: &str) -> bool {
         None => host.split(':').next().unwrap_or_default(),
     };
     matches!(name, "localhost" | "::1") || name.starts_with("127.") || name.ends_with(".localhost")
+}
+
+/// The list of addresses that the provider does not write to by itself.
+pub(crate) async fn suppressions(
+    config: &Config,
+) -> Result<Option<Arc<dyn ProviderSuppressions>>, Failure> {
+    match config.mail.provider {
+        Provider::Ses => Ok(Some(ses_suppressions(config).await?)),
+        Provider::Capture | Provider::Smtp => Ok(None),
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn ses_suppressions(config: &Config) -> Result<Arc<dyn ProviderSuppressions>, Failure> {
+    Ok(Arc::new(connect_ses(config).await))
+}
+
+#[cfg(not(feature = "aws"))]
+#[expect(clippy::unused_async, reason = "with the feature it is async")]
+async fn ses_suppressions(_: &Config) -> Result<Arc<dyn ProviderSuppressions>, Failure> {
+    Err(crate::store::without_aws())
 }
 
 #[cfg(feature = "aws")]

@@ -84,7 +84,9 @@ impl Runtime {
         Services {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
+            links: self.tracking.links.clone(),
             replies: Replies::new(self.access().clone(), self.keep_days),
+            provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
         }
     }
@@ -95,7 +97,8 @@ impl Runtime {
         let mut handlers = ledger.handlers();
         handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
-        handlers.push((&queues::EMAIL_EVENTS, tracking::handler(self.tracking.clone())));
+        let seen = tracking::handler(self.tracking.clone(), self.keep_days);
+        handlers.push((&queues::EMAIL_EVENTS, seen));
         let provider_events = ses::worker(self.access().clone(), self.keep_days);
         handlers.push((&queues::SES_WEBHOOKS, provider_events));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));

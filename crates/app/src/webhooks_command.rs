@@ -141,8 +141,11 @@ struct UpdateArgs {
     #[arg(long)]
     all_events: bool,
     /// What it is for
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_description")]
     description: Option<Description>,
+    /// Take the description away
+    #[arg(long)]
+    no_description: bool,
 }
 
 #[derive(Serialize)]
@@ -276,7 +279,8 @@ async fn update(args: UpdateArgs, cx: &Cx, targets: &Targets) -> Result<Endpoint
         (false, false) => Some(args.events.into_iter().collect()),
         (false, true) => None,
     };
-    let update = Update { url: args.url, description: args.description, event_types };
+    let description = if args.no_description { Some(None) } else { args.description.map(Some) };
+    let update = Update { url: args.url, description, event_types };
     let updated = endpoints::update(cx, targets, args.webhook, update).await;
     updated.map_err(|error| match error {
         UpdateError::Missing(_) => Failure::from(error).hint(WHERE_TO_LOOK),

@@ -6,19 +6,23 @@
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_sdk_sesv2::Client;
-use aws_sdk_sesv2::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_sesv2::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_sesv2::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_sesv2::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata};
 use aws_sdk_sesv2::operation::send_email::SendEmailError;
 use aws_sdk_sesv2::primitives::Blob;
 use aws_sdk_sesv2::types::{
     Destination, EmailContent, MessageTag, RawMessage, SuppressionListReason,
 };
-use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
+use tidings_kernel::{Accepted, EmailAddress, Mail, ProviderSuppressions, SendError, Sender};
 
 use crate::connection;
 use crate::trouble::{Kind, Trouble};
@@ -84,7 +88,7 @@ impl Ses {
         };
         let put =
             self.client.put_suppressed_destination().email_address(email.as_str()).reason(reason);
-        put.send().await.map(drop).map_err(|error| refused_change(Trouble::new(error)))
+        put.send().await.map(drop).map_err(|error| refused_change(&Trouble::new(error)))
     }
 
     /// SES writes to the address again. Nothing happens if it did before.
@@ -93,8 +97,16 @@ impl Ses {
         match delete.send().await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some("NotFoundException") => Ok(()),
-            Err(error) => Err(refused_change(Trouble::new(error))),
+            Err(error) => Err(refused_change(&Trouble::new(error))),
         }
+    }
+}
+
+#[async_trait]
+impl ProviderSuppressions for Ses {
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
+        // The method of the type itself, which has precedence.
+        Self::lift(self, email).await
     }
 }
 
@@ -120,10 +132,41 @@ impl Sender for Ses {
             request =
                 request.email_tags(tag.map_err(|error| SendError::Refused(error.to_string()))?);
         }
-        match request.send().await {
+        let left = Left::default();
+        match request.customize().interceptor(left.clone()).send().await {
             Ok(sent) => Ok(Accepted { provider_id: sent.message_id().map(str::to_owned) }),
-            Err(error) => Err(judge(&Trouble::new(error))),
+            Err(error) => {
+                let trouble = Trouble::new(error);
+                Err(judge(&if left.is_so() { trouble } else { trouble.before_sending() }))
+            }
         }
+    }
+}
+
+/// Whether a request was given to a connection. Before that the SDK looks for credentials and signs with them, which
+/// can fail or take too long in ways that look like a lost answer.
+#[derive(Debug, Clone, Default)]
+struct Left(Arc<AtomicBool>);
+
+impl Left {
+    fn is_so(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Intercept for Left {
+    fn name(&self) -> &'static str {
+        "Left"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.0.store(true, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -150,16 +193,21 @@ fn judge(trouble: &Trouble<SendEmailError>) -> SendError {
             | "UnrecognizedClientException"
             | "InvalidClientTokenId"
             | "SignatureDoesNotMatch"
-            | "InvalidSignatureException",
-        ) => SendError::Closed(said),
+            | "InvalidSignatureException"
+            // Credentials are renewed.
+            | "ExpiredToken"
+            | "ExpiredTokenException"
+            | "RequestExpired",
+        )
+        | (Kind::NotSent, _) => SendError::Closed(said),
         (Kind::Unanswered, _) => SendError::Uncertain(said),
-        // Everything else was answered, and so was not taken: credentials to be renewed, and what is to come.
-        (Kind::NotSent | Kind::Conflict | Kind::Answered, _) => SendError::Later(said),
+        // Everything else was answered, and so was not taken.
+        (Kind::Conflict | Kind::Answered, _) => SendError::Later(said),
     }
 }
 
 /// A change of the list may be made again, so that nothing about it is uncertain.
-fn refused_change<E>(trouble: Trouble<E>) -> SendError
+fn refused_change<E>(trouble: &Trouble<E>) -> SendError
 where
     E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
 {

@@ -38,6 +38,14 @@ where
         Self { kind: kind(&error), error: Box::new(error) }
     }
 
+    /// The caller knows that the request did not get as far as a connection.
+    pub(super) fn before_sending(self) -> Self {
+        match self.kind {
+            Kind::Unanswered => Self { kind: Kind::NotSent, ..self },
+            _ => self,
+        }
+    }
+
     pub(super) fn service_error(&self) -> Option<&E> {
         self.error.as_service_error()
     }
@@ -165,17 +173,22 @@ fn kind<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> Kind {
     }
 }
 
+/// A name that nobody knows, a refused or late connection, a certificate that is not trusted.
 fn never_connected(error: &(dyn Error + 'static)) -> bool {
-    let chain = std::iter::successors(Some(error), |error| (*error).source());
-    let mut io_errors = chain.filter_map(|error| error.downcast_ref::<std::io::Error>());
-    io_errors.any(|error| {
-        matches!(
-            error.kind(),
-            ErrorKind::ConnectionRefused
-                | ErrorKind::HostUnreachable
-                | ErrorKind::NetworkUnreachable
-                | ErrorKind::AddrNotAvailable
-        )
+    let mut chain = std::iter::successors(Some(error), |error| (*error).source());
+    chain.any(|error| {
+        let by_client = error.downcast_ref::<hyper_util::client::legacy::Error>();
+        let by_system = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        by_client.is_some_and(hyper_util::client::legacy::Error::is_connect)
+            || matches!(
+                by_system,
+                Some(
+                    ErrorKind::ConnectionRefused
+                        | ErrorKind::HostUnreachable
+                        | ErrorKind::NetworkUnreachable
+                        | ErrorKind::AddrNotAvailable
+                )
+            )
     })
 }
 

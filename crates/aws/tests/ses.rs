@@ -119,6 +119,41 @@ async fn a_message_without_an_answer_is_sent_once_and_uncertain() {
     assert!(requests.try_recv().is_err(), "it was asked twice");
 }
 
+/// Nobody is called, so that nothing is uncertain: the message waits.
+#[tokio::test]
+async fn what_did_not_leave_the_machine_waits() {
+    let closed = |what: &str, error: &SendError| {
+        assert!(matches!(error, SendError::Closed(_)), "{what}: {error:?}");
+    };
+    let sent = mail("shop@example.org");
+    let nobody = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let refused = ses(format!("http://127.0.0.1:{port}")).send(&sent).await.unwrap_err();
+    closed("nobody is there", &refused);
+    let unknown = ses("http://ses.invalid".to_owned()).send(&sent).await.unwrap_err();
+    closed("the name is unknown", &unknown);
+    let plain = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let port = plain.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = plain.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 x\r\n\r\n").await;
+        }
+    });
+    let no_tls = ses(format!("https://127.0.0.1:{port}")).send(&sent).await.unwrap_err();
+    closed("there is no TLS", &no_tls);
+    let (endpoint, mut requests) = server(None).await;
+    let lost = aws_config::profile::ProfileFileCredentialsProvider::builder()
+        .profile_name("nobody-has-a-profile-of-this-name")
+        .build();
+    let config = config().into_builder();
+    let config = config.credentials_provider(SharedCredentialsProvider::new(lost)).build();
+    let settings = SesSettings { endpoint: Some(endpoint), configuration_set: None };
+    let anonymous = Ses::new(&config, settings).send(&sent).await.unwrap_err();
+    closed("there are no credentials", &anonymous);
+    assert!(requests.try_recv().is_err(), "nobody was asked");
+}
+
 #[tokio::test]
 async fn a_server_in_trouble_is_not_asked_again_by_itself() {
     for (answer, meaning) in [

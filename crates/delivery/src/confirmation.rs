@@ -3,7 +3,8 @@
 //! Here: what that mail says and to whom, counted against the limit of such mails. Not here: what a confirmation
 //! changes (`people::consent::confirmations`), the link's proof (`links`), and how the mail is sent (`transactional`).
 
-use tidings_access::{ClientId, Cx};
+use jiff::Timestamp;
+use tidings_access::{ClientId, Cx, StorageError};
 use tidings_people::consent::SubscriptionId;
 use tidings_people::consent::confirmations::{self, Request, RequestError};
 
@@ -33,9 +34,48 @@ pub async fn ask(
     links: &Links,
     cmd: Ask,
 ) -> Result<Accepted, AskError> {
+    links.refresh(cx.now()).await.map_err(AcceptError::from)?;
     let request = confirmations::request(cx, cmd.subscription).await?;
     let url = links.confirm(cx.workspace_id().get(), cmd.subscription.get());
     Ok(messages.accept(cx, mail(request, cmd.client, url)).await?)
+}
+
+/// What became of asking somebody who waits.
+#[derive(Debug)]
+pub enum Asked {
+    Accepted(Accepted),
+    /// As many mails have asked as may within a day.
+    TooMany {
+        next: Timestamp,
+    },
+    /// The audience has no template: whoever subscribes people asks them by himself.
+    ByClient,
+    /// The mail could not be made. The subscription waits all the same.
+    Refused(AcceptError),
+    /// Meanwhile there is nobody to ask, or nothing to ask for.
+    Over,
+}
+
+/// Asks somebody who has just been subscribed: a mail that cannot be sent does not undo that.
+pub async fn ask_once_subscribed(
+    cx: &Cx,
+    messages: &Messages,
+    links: &Links,
+    cmd: Ask,
+) -> Result<Asked, StorageError> {
+    match ask(cx, messages, links, cmd).await {
+        Ok(accepted) => Ok(Asked::Accepted(accepted)),
+        Err(AskError::Request(error)) => match error {
+            RequestError::TooMany { next, .. } => Ok(Asked::TooMany { next }),
+            RequestError::NoTemplate(_) => Ok(Asked::ByClient),
+            RequestError::Missing(_) | RequestError::NotAsked(_) | RequestError::NoAddress(_) => {
+                Ok(Asked::Over)
+            }
+            RequestError::Store(error) => Err(error.into()),
+        },
+        Err(AskError::Accept(AcceptError::Store(error))) => Err(error),
+        Err(AskError::Accept(error)) => Ok(Asked::Refused(error)),
+    }
 }
 
 /// The template knows `confirm_url`, `audience` and `expires_at`.

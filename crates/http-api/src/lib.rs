@@ -4,6 +4,7 @@
 //! any rule of the product (handlers call the feature crates), any engine, the listener (`app::serve`).
 
 mod answer;
+mod docs;
 mod health;
 mod problem;
 mod provider;
@@ -47,6 +48,20 @@ pub struct Api {
 pub struct Limits {
     pub max_body: usize,
     pub request_timeout: Duration,
+    /// The same for a request that is a file.
+    pub max_file: usize,
+    pub file_timeout: Duration,
+}
+
+impl Limits {
+    /// A file may have no more than anything else.
+    pub fn uniform(max_body: usize, request_timeout: Duration) -> Self {
+        Self { max_body, request_timeout, max_file: max_body, file_timeout: request_timeout }
+    }
+
+    fn of_files(self) -> Self {
+        Self { max_body: self.max_file, request_timeout: self.file_timeout, ..self }
+    }
 }
 
 /// What every node answers. A node that serves the API merges `v1` into it.
@@ -60,7 +75,7 @@ pub fn router(api: Api) -> Router {
 }
 
 /// What every route has around it. The last layer is the outermost.
-fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limits) -> Router<S> {
+pub fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limits) -> Router<S> {
     routes
         .layer(DefaultBodyLimit::disable())
         .layer(RequestBodyLimitLayer::new(limits.max_body))

@@ -75,7 +75,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_proven_is_refused_with_the_reason() {
         let bed = Bed::memory().await;
-        let limits = Limits { max_body: 1024 * 1024, request_timeout: Duration::from_secs(5) };
+        let limits = Limits::uniform(1024 * 1024, Duration::from_secs(5));
         let listening = Settings { topics: vec!["arn:x".into()], certificate_origin: None };
         let envelope = r#"{"Type":"Notification","MessageId":"1","TopicArn":"arn:y","Message":"{}",
             "Timestamp":"2026-07-01T12:00:00Z","SigningCertURL":"https://evil.example/","SignatureVersion":"2",

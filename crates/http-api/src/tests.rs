@@ -47,7 +47,7 @@ fn api(engine: Engine) -> Api {
         engine: Arc::new(engine),
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         draining: Draining::default(),
-        limits: Limits { max_body: 16, request_timeout: Duration::from_secs(5) },
+        limits: Limits::uniform(16, Duration::from_secs(5)),
     }
 }
 

@@ -31,6 +31,13 @@ pub trait Sender: Send + Sync {
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError>;
 }
 
+/// A list of the provider's own of addresses that it does not write to, whatever we hand over.
+#[async_trait]
+pub trait ProviderSuppressions: Send + Sync {
+    /// The provider writes to the address again. Nothing happens if it did before.
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError>;
+}
+
 /// The provider has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accepted {

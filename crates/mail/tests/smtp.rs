@@ -88,6 +88,27 @@ async fn a_refused_recipient_is_refused_for_good_and_the_connection_lives_on() {
 }
 
 #[tokio::test]
+async fn a_refused_copy_does_not_cost_the_recipient_his_message() {
+    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "RCPT" if line.contains("full") => Say("452 4.2.2 mailbox full"),
+        "RCPT" if line.contains("gone") => Say("550 5.1.1 no such user"),
+        "RCPT" if line.contains("never") => HangUp,
+        "DATA" => Say("354 go on"),
+        _ => Say("250 2.0.0 Ok: queued as A1B2C3D4"),
+    })
+    .await;
+    let smtp = smtp(server.port);
+    let copies = mail(&["ada@example.net", "full@example.net", "gone@example.net"]);
+    smtp.send(&copies).await.unwrap();
+    let refused = smtp.send(&mail(&["gone@example.net", "ada@example.net"])).await.unwrap_err();
+    assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
+    // A lost connection is no answer of one mailbox: nobody has got it yet.
+    let lost = smtp.send(&mail(&["ada@example.net", "never@example.net"])).await.unwrap_err();
+    assert!(matches!(lost, SendError::Later(_)), "{lost:?}");
+}
+
+#[tokio::test]
 async fn what_is_refused_for_now_can_come_later() {
     for step in ["MAIL", "RCPT", "DATA", "."] {
         let sink = SmtpSink::start(&["-r", step]);
@@ -98,13 +119,29 @@ async fn what_is_refused_for_now_can_come_later() {
 
 #[tokio::test]
 async fn a_connection_lost_before_the_message_has_lost_nothing() {
-    for step in ["CONNECT", "EHLO", "MAIL", "RCPT", "DATA"] {
+    for step in ["MAIL", "RCPT", "DATA"] {
         let sink = SmtpSink::start(&["-q", step]);
         let later = smtp(sink.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
         assert!(matches!(later, SendError::Later(_)), "{step}: {later:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_nothing_against_the_message() {
+    for step in ["CONNECT", "EHLO"] {
+        let sink = SmtpSink::start(&["-q", step]);
+        let gone = smtp(sink.port).send(&mail(&["ada@example.net"])).await.unwrap_err();
+        assert!(matches!(gone, SendError::Closed(_)), "{step}: {gone:?}");
+    }
     let nobody = smtp(free_port()).send(&mail(&["ada@example.net"])).await.unwrap_err();
-    assert!(matches!(nobody, SendError::Later(_)), "{nobody:?}");
+    assert!(matches!(nobody, SendError::Closed(_)), "{nobody:?}");
+    let unknown = SmtpSettings { host: "mx.invalid".into(), ..settings(25) };
+    let unknown = Smtp::new(unknown).unwrap().send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(unknown, SendError::Closed(_)), "{unknown:?}");
+    let silent = Scripted::start(|_| Silence).await;
+    let hasty = SmtpSettings { timeout: Duration::from_millis(200), ..settings(silent.port) };
+    let silent = Smtp::new(hasty).unwrap().send(&mail(&["ada@example.net"])).await.unwrap_err();
+    assert!(matches!(silent, SendError::Closed(_)), "{silent:?}");
 }
 
 #[tokio::test]
@@ -208,8 +245,10 @@ async fn mail_goes_over_tls_after_a_login() {
         let accepted = smtp.send(&mail(&["ada@example.net"])).await.unwrap();
         assert_eq!(accepted.provider_id.as_deref(), Some("TLS12345"));
     }
-    let refused = smtp.send(&mail(&["ada@example.net", "c550@example.net"])).await.unwrap_err();
+    let refused = smtp.send(&mail(&["c550@example.net", "ada@example.net"])).await.unwrap_err();
     assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
+    // A copy that nobody takes does not cost the recipient his message.
+    smtp.send(&mail(&["ada@example.net", "c550@example.net"])).await.unwrap();
     let later = smtp.send(&mail(&["c451@example.net"])).await.unwrap_err();
     assert!(matches!(later, SendError::Later(_)), "{later:?}");
 }
@@ -226,7 +265,7 @@ async fn a_wrong_password_is_nothing_against_the_message() {
 async fn a_certificate_from_nowhere_is_not_trusted() {
     let smtp = Smtp::new(SmtpSettings { roots: None, ..protected() }).unwrap();
     let refused = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
-    assert!(matches!(refused, SendError::Closed(_) | SendError::Later(_)), "{refused:?}");
+    assert!(matches!(refused, SendError::Closed(_)), "{refused:?}");
 }
 
 /// A server that says what a test wants.

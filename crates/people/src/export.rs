@@ -8,6 +8,7 @@ use serde::Serialize;
 use tidings_access::{Cx, Limit};
 
 use crate::contacts::{After, Contact, Filter, ListError, list};
+use crate::import::{GUARD, is_like_a_formula};
 use crate::keys;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,8 +136,8 @@ fn cells(contact: &Contact) -> [String; 8] {
         false => line.attributes.to_string(),
     };
     [
-        line.email.to_owned(),
-        line.first_name.unwrap_or_default().to_owned(),
+        guarded(line.email),
+        guarded(line.first_name.unwrap_or_default()),
         contact.tags.iter().map(String::as_str).collect::<Vec<_>>().join(";"),
         attributes,
         word(line.unsubscribed),
@@ -144,6 +145,14 @@ fn cells(contact: &Contact) -> [String; 8] {
         line.created_at,
         line.updated_at,
     ]
+}
+
+/// Whoever gave us his name must not give a formula to whoever opens the file.
+fn guarded(cell: &str) -> String {
+    match is_like_a_formula(cell) {
+        true => format!("{GUARD}{cell}"),
+        false => cell.to_owned(),
+    }
 }
 
 impl FromStr for Format {
@@ -184,7 +193,7 @@ mod tests {
         let (acme, other) = (bed.cx().await, bed.make_workspace("other").await);
         let mut text = "email,first name,tags,attributes,unsubscribed\n\
             ada@example.org,\"Ada, \"\"the first\"\"\",b;a,\"{\"\"plan\"\":\"\"pro\"\",\"\"seats\"\":7}\",\n\
-            bob@example.org,,,,yes\n"
+            +bob@example.org,=1+1,,,yes\n"
             .to_owned();
         for number in 0..300 {
             text += &format!("p{number:03}@example.org,,,,\n");

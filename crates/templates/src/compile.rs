@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::fault::{Fault, MAX_FAULTS, Part};
-use crate::liquid::{Job, MAX_OUTPUT, Names, Node, RenderError, names, parse, render};
+use crate::liquid::{Job, Known, MAX_OUTPUT, Names, Node, RenderError, names, parse, render};
 use crate::partials::Partials;
 use crate::{html, mjml, text};
 
@@ -246,11 +246,12 @@ impl Compiler<'_> {
     fn part(&mut self, part: Part, source: &str) -> Vec<Node> {
         match parse(source) {
             Ok(nodes) => {
-                let found = names(&nodes, &[]);
+                let found = names(&nodes, None);
                 self.note(&part, source, &found);
                 let circle = &mut Vec::new();
                 for call in &found.calls {
-                    let faults = self.partials.call((&part, source), call, circle);
+                    let known = Known::at(call, &found, None);
+                    let faults = self.partials.call((&part, source), call, &known, circle);
                     self.faults.extend(faults);
                 }
                 for (path, (partial, line, column)) in self.partials.take_variables() {

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use crate::compile::MAX_VARIABLES;
 use crate::fault::{Fault, Part};
-use crate::liquid::{Called, Node, names, parse, position};
+use crate::liquid::{Called, Known, MAX_CALLS, Node, names, parse, position};
 
 /// How deep partials may call partials.
 const MAX_DEPTH: usize = 8;
 /// How many partials a template may use.
 const MAX_PARTIALS: usize = 50;
-/// How many calls are followed. Partials that call each other several times multiply.
-const MAX_CALLS: usize = 2000;
 
 type Place = (String, Option<usize>, Option<usize>);
 
@@ -60,11 +58,12 @@ impl<'a> Partials<'a> {
         Used { length: lengths.sum(), trees: self.trees }
     }
 
-    /// Follows a call out of a part. `circle` has the partials that are being followed already.
+    /// Follows a call out of a part, inside which `known` has a meaning. `circle` has the partials that are being followed already.
     pub(crate) fn call(
         &mut self,
         (part, source): (&Part, &str),
         called: &Called,
+        known: &Known<'_>,
         circle: &mut Vec<String>,
     ) -> Vec<Fault> {
         let fault = |message: String| vec![Fault::at(part.clone(), source, called.at, message)];
@@ -95,7 +94,7 @@ impl<'a> Partials<'a> {
             Ok(tree) => tree,
             Err(found) => return vec![found],
         };
-        let found = names(&tree, &called.locals);
+        let found = names(&tree, Some(known));
         for (path, at) in &found.variables {
             if self.variables.len() > MAX_VARIABLES {
                 break;
@@ -107,8 +106,11 @@ impl<'a> Partials<'a> {
         }
         circle.push(name.clone());
         let inside = Part::Partial(name.clone());
-        let faults =
-            found.calls.iter().flat_map(|call| self.call((&inside, text), call, circle)).collect();
+        let mut faults = Vec::new();
+        for call in &found.calls {
+            let known = Known::at(call, &found, Some(known));
+            faults.extend(self.call((&inside, text), call, &known, circle));
+        }
         circle.pop();
         faults
     }
@@ -134,5 +136,5 @@ impl<'a> Partials<'a> {
 /// The partials that a text calls by itself, whether there are such or not. Where its Liquid is broken there are none.
 pub fn partials_named(text: &str) -> BTreeSet<String> {
     let Ok(nodes) = parse(text) else { return BTreeSet::new() };
-    names(&nodes, &[]).calls.into_iter().map(|call| call.name).collect()
+    names(&nodes, None).calls.into_iter().map(|call| call.name).collect()
 }

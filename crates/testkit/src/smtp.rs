@@ -51,6 +51,11 @@ impl SmtpSink {
         files.into_iter().map(read).collect()
     }
 
+    /// How many there are, those included that are still coming in.
+    pub fn count(&self) -> usize {
+        std::fs::read_dir(&self.folder).unwrap().count()
+    }
+
     fn await_start(&self) {
         for _ in 0..500 {
             if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {

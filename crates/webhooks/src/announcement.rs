@@ -1,17 +1,15 @@
 //! What a feature says when something happened, in the commit that makes it true.
 
-use std::fmt::Write as _;
-
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_access::Cx;
 use tidings_jobs::contracts::{Contract as _, Object, WebhookFanout};
-use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_kernel::{Outgoing, hex, queues};
+use tidings_sql::{DatabaseError, Tx};
 
 use crate::event_type::{EventType, EventTypes};
-use crate::rows::MAX_ENDPOINTS;
+use crate::rows::{EndpointId, listening};
 
 /// So large the data can be, as JSON. Of what is larger only short values are told, and `truncated` besides.
 pub const MAX_DATA_BYTES: usize = 16 * 1024;
@@ -49,7 +47,7 @@ pub fn announce_all(
     announcements: &[Announcement],
 ) -> Result<(), DatabaseError> {
     let workspace = cx.workspace_id().get();
-    let wanted = wanted(tx, workspace)?;
+    let wanted = listening(tx, workspace)?;
     for announcement in announcements {
         if is_among(&wanted, announcement.event_type) {
             crate::rows::enqueue(tx, &announcement.to_message(workspace), cx.now())?;
@@ -64,7 +62,7 @@ pub async fn message(
     announcement: &Announcement,
 ) -> Result<Option<Outgoing>, DatabaseError> {
     let (workspace, kind) = (cx.workspace_id().get(), announcement.event_type);
-    let wanted = cx.database().read(move |tx| wanted(tx, workspace)).await?;
+    let wanted = cx.database().read(move |tx| listening(tx, workspace)).await?;
     Ok(is_among(&wanted, kind).then(|| announcement.to_message(workspace)))
 }
 
@@ -72,11 +70,7 @@ impl Announcement {
     /// The id under which it is told: `evt_` and 32 hexadecimal digits.
     pub(crate) fn told_id(&self) -> String {
         let digest = Sha256::digest(format!("{}\0{}", self.event_type, self.event_id));
-        let mut id = "evt_".to_owned();
-        for byte in digest.iter().take(16) {
-            let _ = write!(id, "{byte:02x}");
-        }
-        id
+        format!("evt_{}", hex(&digest[..16]))
     }
 
     pub(crate) fn to_message(&self, workspace_id: i64) -> Outgoing {
@@ -114,21 +108,8 @@ fn thin(data: &Object) -> Object {
     kept.chain([("truncated".to_owned(), Value::Bool(true))]).collect()
 }
 
-/// What the endpoints of the workspace want: one look at an index that holds a few rows for each.
-fn wanted(tx: &mut Tx<'_>, workspace: i64) -> Result<Vec<EventTypes>, DatabaseError> {
-    let sql = "SELECT event_types FROM webhook_endpoints
-               WHERE workspace_id = $1 AND disabled_at IS NULL ORDER BY id LIMIT $2";
-    let rows = tx.query(sql, &[Param::Int(workspace), Param::Int(MAX_ENDPOINTS)])?;
-    rows.iter()
-        .map(|row| {
-            let types = EventTypes::from_json(row.text(0)?);
-            types.ok_or_else(|| crate::rows::damaged(0, "event types"))
-        })
-        .collect()
-}
-
-fn is_among(wanted: &[EventTypes], kind: EventType) -> bool {
-    wanted.iter().any(|types| types.has(kind.as_str()))
+fn is_among(wanted: &[(EndpointId, EventTypes)], kind: EventType) -> bool {
+    wanted.iter().any(|(_, types)| types.has(kind.as_str()))
 }
 
 #[cfg(test)]

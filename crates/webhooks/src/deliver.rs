@@ -280,9 +280,9 @@ impl Record {
             Param::Int(self.cx.workspace_id().get()),
             Param::Int(self.claim.id.get()),
             Param::Text(status),
-            rows::text(failure),
-            rows::time(next),
-            rows::time(delivered),
+            failure.into(),
+            next.into(),
+            delivered.into(),
             Param::Int(self.claim.attempts),
         ];
         Ok(tx.execute(&sql, &params)? > 0)
@@ -299,9 +299,9 @@ impl Record {
         let params = [
             Param::Int(self.cx.workspace_id().get()),
             Param::Int(self.claim.id.get()),
-            status.map_or(Param::Null, |status| Param::Int(status.into())),
-            rows::text(answer.filter(|_| is_current)),
-            rows::text(error),
+            status.map(i64::from).into(),
+            answer.filter(|_| is_current).into(),
+            error.into(),
             Param::Int(i64::try_from(self.attempt.took.as_millis()).unwrap_or(i64::MAX)),
             Param::Int(self.began.as_millisecond()),
         ];

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tidings_access::{Cx, Limit, Page};
 use tidings_jobs::contracts::Object;
-use tidings_kernel::TimerChange;
+use tidings_kernel::{TimerChange, hex};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::endpoints::{self, FindError as EndpointError};
@@ -17,6 +17,8 @@ use crate::rows::{self, DeliveryId, EndpointId};
 
 /// So many deliveries one call replays. Whoever has more calls again.
 const REPLAYED: i64 = 1000;
+/// Nothing comes to a delivery that has been due for so long, or it would have: what should have brought it is lost.
+const STRANDED: SignedDuration = SignedDuration::from_hours(1);
 /// So many attempts are shown, the newest: more there are only of what was replayed again and again.
 const SHOWN: i64 = 50;
 
@@ -28,7 +30,7 @@ pub struct Delivery {
     pub event_id: String,
     pub event_type: String,
     pub status: Status,
-    /// Why it failed, if it did: `exhausted`, `endpoint_gone`, `endpoint_disabled` or `erased`.
+    /// Why it failed, if it did: `exhausted`, `endpoint_gone`, `endpoint_disabled`, `lost` or `erased`.
     pub failure: Option<String>,
     /// Since it was made or last replayed.
     pub attempts: i64,
@@ -157,8 +159,7 @@ pub async fn find(cx: &Cx, id: DeliveryId) -> Result<Details, FindError> {
 pub async fn send_test(cx: &Cx, endpoint: EndpointId) -> Result<Delivery, EndpointReplayError> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).expect("the operating system has randomness");
-    let event_id: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let event_id = format!("evt_{event_id}");
+    let event_id = format!("evt_{}", hex(&random));
     let within = cx.clone();
     let send = cx.database().write(move |tx| {
         enabled(tx, &within, endpoint)?;
@@ -186,7 +187,7 @@ pub async fn replay(cx: &Cx, id: DeliveryId) -> Result<Delivery, ReplayError> {
     let within = cx.clone();
     let replay = cx.database().write(move |tx| {
         let (delivery, body) = load(tx, &within, id)?.ok_or(ReplayError::Missing(id))?;
-        if delivery.status == Status::Pending {
+        if delivery.status == Status::Pending && !is_stranded(tx, &within, id)? {
             return Err(ReplayError::Pending(id));
         }
         if body.is_empty() {
@@ -244,11 +245,24 @@ fn enabled(tx: &mut Tx<'_>, cx: &Cx, id: EndpointId) -> Result<(), EndpointRepla
     }
 }
 
+/// Whether it waits for something that does not come: its message was buried, for one.
+fn is_stranded(tx: &mut Tx<'_>, cx: &Cx, id: DeliveryId) -> Result<bool, DatabaseError> {
+    let sql = "SELECT id FROM webhook_deliveries
+               WHERE workspace_id = $1 AND id = $2 AND status = 'pending' AND next_attempt_at < $3
+                 AND (claimed_until IS NULL OR claimed_until <= $4)";
+    let now = cx.now();
+    let long_ago = now.checked_sub(STRANDED).unwrap_or(Timestamp::UNIX_EPOCH);
+    let params =
+        [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), long_ago.into(), now.into()];
+    Ok(!tx.query(sql, &params)?.is_empty())
+}
+
+/// In a transaction that has seen that nobody is at it.
 fn begin_again(tx: &mut Tx<'_>, cx: &Cx, id: DeliveryId) -> Result<(), DatabaseError> {
     let sql = "UPDATE webhook_deliveries
                SET status = 'pending', failure = NULL, delivered_at = NULL, attempts = 0, next_attempt_at = $3,
                    claimed_until = NULL
-               WHERE workspace_id = $1 AND id = $2 AND status <> 'pending'";
+               WHERE workspace_id = $1 AND id = $2";
     let workspace = cx.workspace_id().get();
     let now = Param::Int(cx.now().as_millisecond());
     tx.execute(sql, &[Param::Int(workspace), Param::Int(id.get()), now])?;

@@ -11,7 +11,7 @@ use tidings_access::{Cx, Limit, Page};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::event_type::EventTypes;
-use crate::rows::{self, EndpointId, MAX_ENDPOINTS};
+use crate::rows::{EndpointId, MAX_ENDPOINTS};
 use crate::secret::Secret;
 use crate::target::{EndpointUrl, TargetError, Targets};
 
@@ -68,7 +68,8 @@ pub struct Create {
 #[derive(Debug, Clone, Default)]
 pub struct Update {
     pub url: Option<EndpointUrl>,
-    pub description: Option<Description>,
+    /// The inner `None` takes the description away.
+    pub description: Option<Option<Description>>,
     pub event_types: Option<EventTypes>,
 }
 
@@ -232,7 +233,7 @@ fn insert(tx: &mut Tx<'_>, cx: &Cx, cmd: &Create, secret: &Secret) -> Result<Iss
     let params = [
         ours(cx),
         Param::Text(cmd.url.as_str()),
-        rows::text(cmd.description.as_ref().map(Description::as_str)),
+        cmd.description.as_ref().map(Description::as_str).into(),
         Param::Text(&cmd.event_types.to_json()),
         Param::Text(secret.expose()),
         now(cx),
@@ -258,8 +259,10 @@ fn insert(tx: &mut Tx<'_>, cx: &Cx, cmd: &Create, secret: &Secret) -> Result<Iss
 fn change(tx: &mut Tx<'_>, cx: &Cx, id: EndpointId, cmd: &Update) -> Result<Endpoint, FindError> {
     let found = load(tx, cx, id)?;
     let url = cmd.url.as_ref().map_or(found.url.as_str(), EndpointUrl::as_str);
-    let description = cmd.description.as_ref().map(Description::as_str);
-    let description = description.or(found.description.as_deref());
+    let description = match &cmd.description {
+        Some(description) => description.as_ref().map(Description::as_str),
+        None => found.description.as_deref(),
+    };
     let types = cmd.event_types.as_ref().unwrap_or(&found.event_types).to_json();
     let sql = "UPDATE webhook_endpoints
                SET url = $3, description = $4, event_types = $5, updated_at = $6
@@ -268,7 +271,7 @@ fn change(tx: &mut Tx<'_>, cx: &Cx, id: EndpointId, cmd: &Update) -> Result<Endp
         ours(cx),
         Param::Int(id.get()),
         Param::Text(url),
-        rows::text(description),
+        description.into(),
         Param::Text(&types),
         now(cx),
     ];
@@ -309,7 +312,7 @@ fn read(row: &Row) -> Result<Endpoint, DatabaseError> {
         id: EndpointId::from(row.int(0)?),
         url: row.text(1)?.to_owned(),
         description: row.optional_text(2)?.map(str::to_owned),
-        event_types: types.ok_or_else(|| rows::damaged(3, "event types"))?,
+        event_types: types.ok_or_else(|| DatabaseError::damaged(3, "event types"))?,
         disabled,
         failures: row.int(6)?,
         failing_since: row.optional_time(7)?,

@@ -6,11 +6,10 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::Access;
 use tidings_jobs::contracts::{Object, WebhookFanout};
 use tidings_jobs::{Outcome, Work};
-use tidings_kernel::{EmailAddress, causes};
+use tidings_kernel::{EmailAddress, causes, hex};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use crate::event_type::EventTypes;
-use crate::rows::{self, DeliveryId, EndpointId, MAX_ENDPOINTS};
+use crate::rows::{self, DeliveryId, EndpointId};
 
 pub(crate) struct Fanout {
     pub(crate) access: Access,
@@ -49,23 +48,20 @@ pub(crate) struct NewDelivery<'a> {
 }
 
 fn fan_out(tx: &mut Tx<'_>, event: &WebhookFanout, now: i64) -> Result<(), DatabaseError> {
-    let sql = "SELECT id, event_types FROM webhook_endpoints
-               WHERE workspace_id = $1 AND disabled_at IS NULL ORDER BY id LIMIT $2";
-    let rows = tx.query(sql, &[Param::Int(event.workspace_id), Param::Int(MAX_ENDPOINTS)])?;
+    let listening = rows::listening(tx, event.workspace_id)?;
     let mut data = event.data.clone();
     if is_erased(tx, event.workspace_id, &data)? {
         data.remove("email");
     }
     let body = body(&event.event_type, event.occurred_at, &data);
     let about = about(event.workspace_id, &data);
-    for row in &rows {
-        let types = EventTypes::from_json(row.text(1)?);
-        if !types.is_some_and(|types| types.has(&event.event_type)) {
+    for (endpoint, types) in listening {
+        if !types.has(&event.event_type) {
             continue;
         }
         let new = NewDelivery {
             workspace: event.workspace_id,
-            endpoint: EndpointId::from(row.int(0)?),
+            endpoint,
             event_id: &event.event_id,
             event_type: &event.event_type,
             about: about.as_deref(),
@@ -110,14 +106,15 @@ pub(crate) fn insert(
         Param::Int(new.endpoint.get()),
         Param::Text(new.event_id),
         Param::Text(new.event_type),
-        rows::text(new.about),
+        new.about.into(),
         Param::Text(new.body),
         Param::Int(new.now),
     ];
     let inserted = tx.query(sql, &params)?;
     let Some(row) = inserted.first() else { return Ok(None) };
     let id = DeliveryId::from(row.int(0)?);
-    let now = jiff::Timestamp::from_millisecond(new.now).map_err(|_| rows::damaged(0, "a time"))?;
+    let now = jiff::Timestamp::from_millisecond(new.now);
+    let now = now.map_err(|_| DatabaseError::damaged(0, "a time"))?;
     rows::enqueue_delivery(tx, new.workspace, id, now)?;
     Ok(Some(id))
 }
@@ -138,5 +135,5 @@ pub(crate) fn about(workspace: i64, data: &Object) -> Option<String> {
 
 pub(crate) fn hash(workspace: i64, email: &str) -> String {
     let digest = Sha256::digest(format!("{workspace}\0{email}"));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&digest)
 }

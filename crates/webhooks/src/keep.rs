@@ -11,6 +11,8 @@ use crate::fanout::hash;
 pub const BODIES_KEPT_DAYS: i64 = 30;
 /// After so many days nothing of a delivery is left. An event that is announced again after that is told again.
 pub const ROWS_KEPT_DAYS: i64 = 90;
+/// A delivery that has been due for so many days and was not tried has lost what should have brought it.
+const LOST_AFTER_DAYS: i64 = 3;
 
 /// Forgets what the endpoints were told of an address, in the transaction that erases the person. What was not told yet
 /// is not told any more. Tells how many deliveries that were.
@@ -30,17 +32,29 @@ pub fn erase(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<u64, Data
     tx.execute(bodies, &params)
 }
 
-/// Deletes up to `batch` old bodies and up to `batch` old deliveries, in all workspaces. Tells how many: if that is not
-/// less than `batch`, there may be more.
+/// Deletes up to `batch` old bodies and up to `batch` old deliveries, in all workspaces, and gives up as many that nobody
+/// comes for. Tells how many: if that is not less than `batch`, there may be more.
 pub async fn sweep(access: &Access, batch: usize) -> Result<usize, DatabaseError> {
     let now = access.now();
     let batch = i64::try_from(batch).unwrap_or(i64::MAX);
     let swept = access.database().write_committed(move |tx| {
         let bodies = clear_bodies(tx, days_before(now, BODIES_KEPT_DAYS), batch)?;
         let rows = delete_rows(tx, days_before(now, ROWS_KEPT_DAYS), batch)?;
-        Ok::<_, DatabaseError>(bodies.max(rows))
+        let lost = give_up_lost(tx, now, batch)?;
+        Ok::<_, DatabaseError>(bodies.max(rows).max(lost))
     });
     Ok(usize::try_from(swept.await?).unwrap_or(usize::MAX))
+}
+
+/// They can be replayed like others that failed.
+fn give_up_lost(tx: &mut Tx<'_>, now: Timestamp, batch: i64) -> Result<u64, DatabaseError> {
+    let sql = "UPDATE webhook_deliveries
+               SET status = 'failed', failure = 'lost', next_attempt_at = NULL, claimed_until = NULL
+               WHERE status = 'pending' AND (claimed_until IS NULL OR claimed_until <= $2) AND id IN
+                   (SELECT id FROM webhook_deliveries WHERE status = 'pending' AND next_attempt_at < $1
+                      AND (claimed_until IS NULL OR claimed_until <= $2) ORDER BY next_attempt_at LIMIT $3)";
+    let before = Param::Int(days_before(now, LOST_AFTER_DAYS));
+    tx.execute(sql, &[before, now.into(), Param::Int(batch)])
 }
 
 fn clear_bodies(tx: &mut Tx<'_>, before: i64, batch: i64) -> Result<u64, DatabaseError> {

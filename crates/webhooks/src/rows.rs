@@ -5,6 +5,8 @@ use tidings_jobs::contracts::{Contract as _, WebhookDelivery};
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
+use crate::event_type::EventTypes;
+
 tidings_access::row_ids! {
     EndpointId
     DeliveryId
@@ -12,6 +14,23 @@ tidings_access::row_ids! {
 
 /// So many endpoints a workspace can have: every event looks at all of them.
 pub(crate) const MAX_ENDPOINTS: i64 = 20;
+
+/// The endpoints that are told what happens, and of what. Those that were deleted, however many, are not in its index.
+pub(crate) const LISTENING: &str = "SELECT id, event_types FROM webhook_endpoints
+    WHERE workspace_id = $1 AND deleted_at IS NULL AND disabled_at IS NULL ORDER BY id LIMIT $2";
+
+pub(crate) fn listening(
+    tx: &mut Tx<'_>,
+    workspace: i64,
+) -> Result<Vec<(EndpointId, EventTypes)>, DatabaseError> {
+    let rows = tx.query(LISTENING, &[Param::Int(workspace), Param::Int(MAX_ENDPOINTS)])?;
+    let read = rows.iter().map(|row| {
+        let types = EventTypes::from_json(row.text(1)?);
+        let types = types.ok_or_else(|| DatabaseError::damaged(1, "event types"))?;
+        Ok((EndpointId::from(row.int(0)?), types))
+    });
+    read.collect()
+}
 
 /// Makes a message go out with the transaction.
 pub(crate) fn enqueue(
@@ -44,17 +63,4 @@ pub(crate) fn bounded(error: EnqueueError) -> DatabaseError {
         EnqueueError::Database(error) => error,
         EnqueueError::Invalid(error) => unreachable!("every message is bounded, yet {error}"),
     }
-}
-
-pub(crate) fn time(at: Option<Timestamp>) -> Param<'static> {
-    at.map_or(Param::Null, |at| Param::Int(at.as_millisecond()))
-}
-
-pub(crate) fn text(value: Option<&str>) -> Param<'_> {
-    value.map_or(Param::Null, Param::Text)
-}
-
-/// What is in the column is not what this crate writes there.
-pub(crate) fn damaged(column: usize, expected: &'static str) -> DatabaseError {
-    DatabaseError::Column { column, found: "something else", expected }
 }

@@ -13,7 +13,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 use crate::access::Cx;
 use crate::names::{DisplayName, Slug};
 use crate::page::{Limit, Page};
-use crate::rows::{ClientId, KeyId, damaged, in_millis};
+use crate::rows::{ClientId, KeyId, in_millis};
 use crate::scopes::Scopes;
 use crate::{audit, clients};
 
@@ -236,11 +236,12 @@ fn read(row: &Row) -> Result<Key, DatabaseError> {
 }
 
 pub(crate) fn read_scopes(row: &Row, column: usize) -> Result<Scopes, DatabaseError> {
-    Scopes::from_json(row.text(column)?).ok_or_else(|| damaged(column, "a list of scopes"))
+    Scopes::from_json(row.text(column)?)
+        .ok_or_else(|| DatabaseError::damaged(column, "a list of scopes"))
 }
 
 /// Out of two columns, beside each other.
 pub(crate) fn read_rate(row: &Row, column: usize) -> Result<Rate, DatabaseError> {
     let rate = Rate::new(row.int(column)?, row.int(column + 1)?);
-    rate.map_err(|_| damaged(column, "a rate"))
+    rate.map_err(|_| DatabaseError::damaged(column, "a rate"))
 }

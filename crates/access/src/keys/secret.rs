@@ -47,7 +47,7 @@ impl ApiKey {
 
     pub(crate) fn hash(&self) -> SecretHash {
         let digest = Sha256::digest(self.secret.as_bytes());
-        SecretHash(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+        SecretHash(tidings_kernel::hex(&digest))
     }
 
     /// Compares in the same time whether much, little or nothing is alike, and also if there is no such key: how

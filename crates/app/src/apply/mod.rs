@@ -67,6 +67,15 @@ pub(crate) async fn check(open: &Open, cx: &Cx, path: &Path) -> Result<(), Failu
     planned(open, cx, path).await.map(drop)
 }
 
+/// Writes a folder without asking. Tells how many things changed.
+pub(crate) async fn take_in(cx: &Cx, path: &Path) -> Result<usize, Failure> {
+    let folder = Folder::read(path).map_err(|faults| told(&faults))?;
+    let plan = Plan::make(cx, folder).await?.map_err(|faults| told(&faults))?;
+    let changes = plan.changes();
+    plan.write(cx, &mut |_| {}).await?;
+    Ok(changes)
+}
+
 async fn apply(args: &ApplyArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let plan = planned(open, cx, &args.folder).await?;
     let changes = plan.changes();

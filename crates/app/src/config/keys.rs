@@ -202,6 +202,20 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "http.max_file",
+        doc: "The largest file that a request can bring, such as contacts to import. It is not kept in memory.",
+        kind: Kind::Size { min: 1024, max: 64 * 1024 * MB },
+        preset: Preset::Default("1024MB"),
+        secret: false,
+    },
+    Key {
+        name: "http.file_timeout",
+        doc: "How long a request with a file may take.",
+        kind: Kind::Duration { min: seconds(1), max: seconds(24 * 3600) },
+        preset: Preset::Default("1h"),
+        secret: false,
+    },
+    Key {
         name: "http.shutdown_grace",
         doc: "How long requests that are under way may take to finish when the server stops.",
         kind: Kind::Duration { min: seconds(0), max: seconds(3600) },

@@ -95,6 +95,8 @@ pub struct Http {
     pub public_url: String,
     pub max_body_bytes: u64,
     pub request_timeout: Duration,
+    pub max_file_bytes: u64,
+    pub file_timeout: Duration,
     pub shutdown_grace: Duration,
 }
 
@@ -245,6 +247,8 @@ impl From<&Settings> for Config {
                 public_url: from.text("http.public_url").trim_end_matches('/').to_owned(),
                 max_body_bytes: from.size("http.max_body"),
                 request_timeout: from.duration("http.request_timeout"),
+                max_file_bytes: from.size("http.max_file"),
+                file_timeout: from.duration("http.file_timeout"),
                 shutdown_grace: from.duration("http.shutdown_grace"),
             },
             mail: mail(&from),

@@ -10,7 +10,7 @@ mod topics;
 
 use clap::Args;
 use tidings_access::clients::{self, FindError};
-use tidings_access::{ClientId, Cx, Slug};
+use tidings_access::{ClientId, Cx, Limit, Slug};
 use tidings_kernel::Workspace;
 use tidings_people::consent::AudienceId;
 use tidings_people::consent::audiences::FindError as NoAudience;
@@ -47,11 +47,23 @@ fn no_audience(error: NoAudience) -> Failure {
     }
 }
 
-async fn the_client(cx: &Cx, slug: Slug) -> Result<ClientId, Failure> {
+pub(crate) async fn the_client(cx: &Cx, slug: Slug) -> Result<ClientId, Failure> {
     let found = clients::find(cx, slug).await.map_err(|error| match error {
         FindError::Missing(_) => Failure::from(error)
             .hint("`tidings clients list --workspace …` shows those that there are"),
         FindError::Store(_) => error.into(),
     });
     Ok(found?.id)
+}
+
+/// The client that was named, or else the only one that there is.
+pub(crate) async fn an_only_client(
+    cx: &Cx,
+    named: Option<ClientId>,
+) -> Result<Option<ClientId>, Failure> {
+    if named.is_some() {
+        return Ok(named);
+    }
+    let all = clients::list(cx, None, Limit::default()).await?.items;
+    Ok(if let [only] = all.as_slice() { Some(only.id) } else { None })
 }

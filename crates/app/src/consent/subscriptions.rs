@@ -3,7 +3,11 @@
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_access::{Cx, Limit, Slug};
+use tidings_access::{ClientId, Cx, Limit, Slug};
+use tidings_delivery::confirmation::{Ask, Asked, ask_once_subscribed};
+use tidings_delivery::links::Links;
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional::{Messages, Status};
 use tidings_kernel::EmailAddress;
 use tidings_people::consent::proof::{self, Entry};
 use tidings_people::consent::subscriptions::{
@@ -11,7 +15,7 @@ use tidings_people::consent::subscriptions::{
 };
 use tidings_people::consent::{Act, By, Line, Proof, Scope, Whom};
 
-use super::{Within, the_audience, the_client};
+use super::{Within, an_only_client, the_audience, the_client};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
@@ -51,6 +55,9 @@ enum SubscriptionsCommand {
         /// The person has confirmed it, and there is a proof
         #[arg(long)]
         confirmed: bool,
+        /// Who sends the mail that asks for a confirmation [default: the client above, or the only one there is]
+        #[arg(long, value_name = "SLUG")]
+        confirm_as: Option<Slug>,
         /// Why; needed for somebody who has unsubscribed
         #[arg(long, value_name = "TEXT")]
         reason: Option<Line>,
@@ -97,26 +104,44 @@ enum Reach {
 pub(crate) async fn run(args: SubscriptionsArgs, config: &Config) -> Result<(), Failure> {
     let open = Open::existing(config, layout(args.within.pretty)).await?;
     let done = match open.inside(args.within.workspace).await {
-        Ok(cx) => answer(args.command, &open, &cx).await,
+        Ok(cx) => answer(args.command, &open, &cx, config).await,
         Err(failure) => Err(failure),
     };
     open.close().await;
     done
 }
 
-async fn answer(command: SubscriptionsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
+async fn answer(
+    command: SubscriptionsCommand,
+    open: &Open,
+    cx: &Cx,
+    config: &Config,
+) -> Result<(), Failure> {
     let outcome = match command {
         SubscriptionsCommand::List { email } => return list(open, cx, email).await,
         SubscriptionsCommand::Proof { email } => return proof(open, cx, email).await,
-        SubscriptionsCommand::Subscribe { email, audience, client, confirmed, reason } => {
+        SubscriptionsCommand::Subscribe {
+            email,
+            audience,
+            client,
+            confirmed,
+            confirm_as,
+            reason,
+        } => {
             let audience = the_audience(cx, audience).await?;
             let client = match client {
                 Some(client) => Some(the_client(cx, client).await?),
                 None => None,
             };
+            let asks = match confirm_as {
+                Some(slug) => Some(the_client(cx, slug).await?),
+                None => client,
+            };
             let whom = Whom::Email(email);
             let cmd = Subscribe { whom, audience, client, confirmed, act: act(reason) };
-            subscriptions::subscribe(cx, cmd).await?
+            let outcome = subscriptions::subscribe(cx, cmd).await?;
+            let confirmation = confirm(cx, config, asks, &outcome).await?;
+            return open.print(&ShownOutcome { confirmation, ..outcome.into() });
         }
         SubscriptionsCommand::Unsubscribe(args) => {
             let (whom, scope, act) = meant(cx, args).await?;
@@ -128,6 +153,43 @@ async fn answer(command: SubscriptionsCommand, open: &Open, cx: &Cx) -> Result<(
         }
     };
     open.print(&ShownOutcome::from(outcome))
+}
+
+/// Asks for the confirmation that is waited for, if one is. A running server sends the mail.
+async fn confirm(
+    cx: &Cx,
+    config: &Config,
+    asks: Option<ClientId>,
+    outcome: &Outcome,
+) -> Result<Option<ShownConfirmation>, Failure> {
+    let waiting = outcome.subscription.as_ref().filter(|_| outcome.to_confirm);
+    let Some(subscription) = waiting.map(|waiting| waiting.id) else { return Ok(None) };
+    let Some(client) = an_only_client(cx, asks).await? else {
+        let reason = "name the client that asks with --confirm-as".to_owned();
+        return Ok(Some(ShownConfirmation { reason: Some(reason), ..shown("refused") }));
+    };
+    let links = Links::load(cx.database(), &config.http.public_url, cx.now()).await?;
+    let messages = Messages::new(Templates::default());
+    let ask = Ask { subscription, client };
+    Ok(match ask_once_subscribed(cx, &messages, &links, ask).await? {
+        Asked::Accepted(accepted) => Some(ShownConfirmation {
+            message_id: Some(accepted.id.get()),
+            reason: accepted.skip_reason,
+            ..shown(if accepted.status == Status::Skipped { "skipped" } else { "queued" })
+        }),
+        Asked::TooMany { next } => {
+            Some(ShownConfirmation { next_at: Some(next), ..shown("limited") })
+        }
+        Asked::ByClient => Some(shown("by_client")),
+        Asked::Refused(error) => {
+            Some(ShownConfirmation { reason: Some(error.to_string()), ..shown("refused") })
+        }
+        Asked::Over => None,
+    })
+}
+
+fn shown(outcome: &'static str) -> ShownConfirmation {
+    ShownConfirmation { outcome, message_id: None, reason: None, next_at: None }
 }
 
 async fn meant(cx: &Cx, args: ScopeArgs) -> Result<(Whom, Scope, Act), Failure> {
@@ -203,7 +265,18 @@ struct ShownOutcome {
     subscription: Option<Shown>,
     unsubscribed_from_everything: bool,
     to_confirm: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confirmation: Option<ShownConfirmation>,
     changed: bool,
+}
+
+/// What became of the mail that asks for a confirmation.
+#[derive(Serialize)]
+struct ShownConfirmation {
+    outcome: &'static str,
+    message_id: Option<i64>,
+    reason: Option<String>,
+    next_at: Option<Timestamp>,
 }
 
 #[derive(Serialize)]
@@ -247,6 +320,7 @@ impl From<Outcome> for ShownOutcome {
             subscription: outcome.subscription.map(Into::into),
             unsubscribed_from_everything: outcome.left_everything,
             to_confirm: outcome.to_confirm,
+            confirmation: None,
             changed: outcome.changed,
         }
     }

@@ -1,89 +1,219 @@
-//! Demo data: a few people and what was sent to them, in a workspace of its own.
+//! `tidings demo`: a server with something in it, on nothing but a folder.
 //!
-//! Here: what `tidings serve --demo` puts into the workspace `demo`, and the key to it. The items are in `items.jsonl`, in the order
-//! in which they would have come about.
+//! Here: what is made and in which order, by the same operations that the API and the other commands call. Not here: the
+//! folder (`folder`), who is in it (`contacts`), what is printed (`story`), and the server (`serve`).
 
-use serde::Deserialize;
-use tidings_access::{Access, Actor, DisplayName, Scopes, Slug, clients, keys, workspaces};
-use tidings_kernel::{Expect, Item, Put, StoreError, Workspace, tables};
+mod contacts;
+mod folder;
+mod story;
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use tidings_access::{
+    Access, Actor, Bootstrap, BootstrapError, ClientId, Cx, DisplayName, Limit, Scopes, Slug,
+    bootstrap, clients, keys, workspaces,
+};
+use tidings_delivery::capture::{self, CapturedId};
+use tidings_delivery::senders::{self, Add, AddError, NewSender};
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional::{Messages, Send};
+use tidings_kernel::{Workspace, queues};
+use tidings_people::import;
+use tokio::net::TcpListener;
+
+use crate::apply;
+use crate::config::{Config, Flag};
 use crate::failure::Failure;
-use crate::output::{Layout, Output};
-use crate::store::Store;
+use crate::output::{Layout, Output, say};
+use crate::runtime::Runtime;
+use crate::serve::{self, Opened};
+use folder::Folder;
+use story::Story;
 
-const WORKSPACE: &str = "demo";
-const ITEMS: &str = include_str!("items.jsonl");
+/// The name of the workspace, and of the client in it.
+const NAME: &str = "demo";
+const LISTEN: &str = "127.0.0.1:8080";
 
-#[derive(Deserialize)]
-struct Line {
-    table: String,
-    item: Item,
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tidings demo
+  tidings demo --keep
+  tidings demo --folder /tmp/demo --listen 127.0.0.1:9000
+
+It makes a workspace with a client, a key, a sender, templates, topics, an audience and a thousand made-up
+contacts, sends one of them a mail, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
+The folder is begun anew each time, unless --keep is given; one that the demo has not made is refused.")]
+pub(crate) struct DemoArgs {
+    /// Where everything is kept
+    #[arg(long, value_name = "FOLDER", default_value = "tidings-demo")]
+    folder: PathBuf,
+    /// Go on with what is in the folder
+    #[arg(long)]
+    keep: bool,
+    /// The address and port to answer HTTP on [default: 127.0.0.1:8080, or any free port if that one is taken]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<String>,
+    /// Make everything, and do not serve
+    #[arg(long)]
+    no_serve: bool,
 }
 
-/// Puts what is not there yet. What somebody has changed since stays as it is.
-pub(crate) async fn fill(store: &Store) -> Result<usize, Failure> {
-    let workspace: Workspace = WORKSPACE.parse().expect("it is a good name");
-    let items = store.workspace(&workspace).await?;
-    let mut added = 0;
-    for line in lines() {
-        let table = tables::by_name(&line.table).expect("the demo uses tables that exist");
-        let put = Put::new(table, line.item).expect(Expect::Absent);
-        match items.put(put).await {
-            Ok(_) => added += 1,
-            Err(StoreError::ConditionFailed { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+impl DemoArgs {
+    /// What the demo is made of, whatever the configuration says.
+    pub(crate) fn flags(&self) -> Vec<Flag> {
+        let path = self.folder.join(folder::DATABASE);
+        let listen = self.listen.as_deref().unwrap_or(LISTEN);
+        let fixed = [
+            ("demo", "store.engine", "embedded"),
+            ("demo", "serve.roles", "http,worker,scheduler"),
+            ("demo", "mail.provider", "capture"),
+            ("--listen", "http.listen", listen),
+        ];
+        let mut flags: Vec<Flag> = fixed
+            .into_iter()
+            .map(|(flag, key, value)| Flag { flag, key: key.to_owned(), value: value.to_owned() })
+            .collect();
+        let (key, value) = ("embedded.path".to_owned(), path.to_string_lossy().into_owned());
+        flags.push(Flag { flag: "--folder", key, value });
+        flags
     }
-    Ok(added)
 }
 
-/// Makes the client `demo` with a key, which it prints on stdout: the log must not have it. Where the client is there
-/// already nothing happens: a key that somebody has revoked must not come back with the next start.
-pub(crate) async fn give_key(access: &Access) -> Result<(), Failure> {
-    let workspace: Workspace = WORKSPACE.parse().expect("it is a good name");
-    match workspaces::create(access, workspace.clone()).await {
-        Ok(_) | Err(workspaces::CreateError::Taken(_)) => {}
-        Err(error) => return Err(error.into()),
+pub(crate) async fn run(args: &DemoArgs, config: &Config) -> Result<(), Failure> {
+    let listener = bind(args, config.http.listen).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    let mut config = config.clone();
+    config.http.public_url = format!("http://{address}");
+    let folder = Folder::take(&args.folder, args.keep)?;
+    folder.write(&config)?;
+
+    let opened = Opened::open(listener, &config).await?;
+    let story = fill(&folder, &opened.runtime, &config).await?;
+    print(&story.made())?;
+    if args.no_serve {
+        opened.store.close().await;
+        return Ok(());
     }
-    let cx = access.inside(&workspaces::find(access, workspace).await?, Actor::Operator);
-    let slug: Slug = WORKSPACE.parse().expect("it is a good slug");
-    let name = DisplayName::from(&slug);
-    match clients::create(&cx, clients::Create { slug: slug.clone(), name: name.clone() }).await {
-        Ok(_) => {}
-        Err(clients::CreateError::Taken(_)) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    }
-    let create = keys::Create {
-        client: slug,
-        name,
-        scopes: Scopes::all(),
-        rate: keys::Rate::default(),
-        expires_at: None,
-        granted_by: keys::Granter::Operator,
-    };
-    let issued = keys::create(&cx, create).await?;
-    let mut out = Output::new(Layout::Lines);
-    out.text(&format!("{}\n", issued.api_key.expose()))?;
-    out.finish()?;
-    tracing::info!("A key to the workspace demo is on stdout; it is not shown again");
+    print(&story.next())?;
+    let served = serve::answer(opened, &config, |address| {
+        say(&format!("Tidings is listening on http://{address}; Ctrl-C stops it"));
+    });
+    served.await?;
+    let folder = args.folder.display();
+    say(&format!("Stopped. `tidings demo --keep --folder {folder}` goes on with what is there"));
     Ok(())
 }
 
-fn lines() -> impl Iterator<Item = Line> {
-    ITEMS.lines().map(|line| serde_json::from_str(line).expect("the demo is well-formed"))
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = Output::new(Layout::Lines);
+    out.text(text)?;
+    out.finish()
 }
 
-#[cfg(test)]
-mod tests {
-    use tidings_kernel::{Write, tables};
+/// A port that somebody asked for must be free; any other will do.
+async fn bind(args: &DemoArgs, address: SocketAddr) -> Result<TcpListener, Failure> {
+    match serve::bind(address).await {
+        Err(_) if args.listen.is_none() => serve::bind((address.ip(), 0).into()).await,
+        bound => bound,
+    }
+}
 
-    use super::{Put, lines};
+/// Each step can be done again: whoever keeps his folder gets what is missing and a new key.
+async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Story, Failure> {
+    let (cx, client, key) = enter(runtime.access()).await?;
+    add_sender(&cx, client).await?;
+    apply::take_in(&cx, &folder.mail()).await?;
+    let imported = import_contacts(&cx, folder).await?;
 
-    #[test]
-    fn every_line_is_an_item_that_a_store_takes() {
-        for line in lines() {
-            let table = tables::by_name(&line.table).expect(&line.table);
-            Write::Put(Put::new(table, line.item)).validate().unwrap();
+    let to = contacts::first();
+    let send = Send {
+        idempotency_key: Some("demo-welcome".to_owned()),
+        ..Send::of_template(client, to.parse()?, "onboarding/welcome")
+    };
+    let accepted = Messages::new(Templates::default()).accept(&cx, send).await?;
+    let workers = runtime.workers(config);
+    let sending = workers.iter().find(|worker| *worker.queue == queues::TRANSACTIONAL_EMAIL);
+    sending.context("nobody sends")?.run_until_idle().await?;
+    let mail = first_mail(&cx).await?;
+    Ok(Story {
+        folder: folder.path.clone(),
+        url: config.http.public_url.clone(),
+        key,
+        imported,
+        message: accepted.id.get(),
+        mail,
+    })
+}
+
+/// The workspace, the client and a new key: of an older one only the hash is kept.
+async fn enter(access: &Access) -> Result<(Cx, ClientId, String), Failure> {
+    let (workspace, slug) = (NAME.parse::<Workspace>()?, NAME.parse::<Slug>()?);
+    let begin = Bootstrap { workspace: workspace.clone(), client: slug.clone() };
+    match bootstrap(access, begin).await {
+        Ok(made) => {
+            let cx = access.inside(&made.workspace, Actor::Operator);
+            Ok((cx, made.client.id, made.issued.api_key.expose()))
+        }
+        Err(BootstrapError::Done(_)) => {
+            let found = workspaces::find(access, workspace).await?;
+            let cx = access.inside(&found, Actor::Operator);
+            let client = clients::find(&cx, slug.clone()).await?;
+            let create = keys::Create {
+                client: slug,
+                name: format!("demo {}", cx.now()).parse::<DisplayName>()?,
+                scopes: Scopes::all(),
+                rate: keys::Rate::default(),
+                expires_at: None,
+                granted_by: keys::Granter::Operator,
+            };
+            let issued = keys::create(&cx, create).await?;
+            Ok((cx, client.id, issued.api_key.expose()))
+        }
+        Err(error @ BootstrapError::Store(_)) => Err(error.into()),
+    }
+}
+
+async fn add_sender(cx: &Cx, client: ClientId) -> Result<(), Failure> {
+    let sender = NewSender {
+        slug: "hello".parse()?,
+        from_email: "hello@example.org".parse()?,
+        from_name: Some("The demo shop".parse()?),
+        reply_to: None,
+        is_default: true,
+    };
+    match senders::add(cx, Add { client, sender }).await {
+        Ok(_) | Err(AddError::Taken(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn import_contacts(cx: &Cx, folder: &Folder) -> Result<import::Counts, Failure> {
+    let path = folder.contacts();
+    let file = std::fs::File::open(&path).with_context(|| format!("{}", path.display()))?;
+    let settings = import::Settings {
+        audience: Some("newsletter".parse()?),
+        source: "tidings demo, made-up people".to_owned(),
+        ..import::Settings::default()
+    };
+    Ok(import::run(cx, file, settings, |_| {}).await?)
+}
+
+/// The oldest one that is kept: the headers as they would have gone out, and the text part.
+async fn first_mail(cx: &Cx) -> Result<Option<story::Mail>, Failure> {
+    let mut oldest: Option<CapturedId> = None;
+    loop {
+        let page = capture::list(cx, oldest, Limit::MAX).await?;
+        oldest = page.items.last().map(|captured| captured.id).or(oldest);
+        if page.next.is_none() {
+            break;
         }
     }
+    let Some(id) = oldest else { return Ok(None) };
+    let raw = capture::raw(cx, id).await?;
+    let text = capture::find(cx, id).await?.text.unwrap_or_default();
+    Ok(Some(story::Mail { id: id.get(), headers: story::headers(&raw), text }))
 }

@@ -6,9 +6,11 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, Limit};
+use tidings_delivery::ledger::Source;
 use tidings_kernel::{EmailAddress, Workspace};
 use tidings_signals::queries::{self, Filter, Of, Stored};
 use tidings_signals::ses::stray::{self, Stray};
+use tidings_signals::tracking;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -21,6 +23,8 @@ pub(crate) use stats::{StatsArgs, stats};
 Examples:
   tidings events list --contact ada@example.org --workspace acme
   tidings events list --sequence spring --type click --from 2026-07-01T00:00:00Z
+  tidings events recompute --message t-101
+  tidings events recompute --contact ada@example.org
   tidings events stray")]
 pub(crate) struct EventsArgs {
     /// The workspace whose events are meant
@@ -37,6 +41,8 @@ pub(crate) struct EventsArgs {
 enum EventsCommand {
     /// Print the events of a contact, a template or a sequence, the newest first
     List(ListArgs),
+    /// Decide anew whether people or machines opened and clicked, from the facts that were kept
+    Recompute(WhatArgs),
     /// Print what came in and is about no message of any workspace, the newest first
     Stray {
         /// Stop after so many
@@ -78,6 +84,28 @@ struct OfArgs {
     sequence: Option<String>,
 }
 
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct WhatArgs {
+    /// One message, such as t-101 (transactional) or c-501 (of a campaign)
+    #[arg(long, value_name = "REFERENCE", value_parser = reference)]
+    message: Option<Source>,
+    /// All that a person opened or clicked, by e-mail address
+    #[arg(long, value_name = "ADDRESS")]
+    contact: Option<EmailAddress>,
+}
+
+fn reference(text: &str) -> Result<Source, String> {
+    Source::from_reference(text).ok_or_else(|| "use a reference such as t-101 or c-501".to_owned())
+}
+
+#[derive(Serialize)]
+struct Decided {
+    message: String,
+    /// How many events have another verdict now.
+    changed: usize,
+}
+
 #[derive(Serialize)]
 struct Shown {
     id: Option<String>,
@@ -108,6 +136,10 @@ pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Fail
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match args.command {
         EventsCommand::Stray { limit } => strays(&open, limit).await,
+        EventsCommand::Recompute(what) => match open.inside(args.workspace).await {
+            Ok(cx) => decide_anew(&open, &cx, what).await,
+            Err(failure) => Err(failure),
+        },
         EventsCommand::List(list) => match open.inside(args.workspace).await {
             Ok(cx) => print(&open, &cx, list).await,
             Err(failure) => Err(failure),
@@ -135,6 +167,19 @@ async fn print(open: &Open, cx: &Cx, args: ListArgs) -> Result<(), Failure> {
         if cursor.is_none() {
             break;
         }
+    }
+    out.finish()
+}
+
+async fn decide_anew(open: &Open, cx: &Cx, what: WhatArgs) -> Result<(), Failure> {
+    let mut messages: Vec<Source> = what.message.into_iter().collect();
+    if let Some(email) = &what.contact {
+        messages.extend(tracking::seen_by(cx, email).await?);
+    }
+    let mut out = open.out();
+    for message in messages {
+        let changed = tracking::recompute(cx, message).await?;
+        out.json(&Decided { message: message.reference(), changed })?;
     }
     out.finish()
 }

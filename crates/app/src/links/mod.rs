@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_delivery::links::{self, Links, SigningKey};
+use tidings_delivery::links::{self, Links, RevokeError, SigningKey};
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -15,10 +15,12 @@ use crate::output::say;
 Examples:
   tidings links list
   tidings links rotate
+  tidings links revoke 1
 
-Links in mails are signed, so that nobody can make or change one. The newest key signs; all older ones
-still prove what they have signed, because a link in a mail works for years. Rotate from time to time, and
-when somebody may have seen the database: servers follow within a minute.")]
+Links in mails are signed, so that nobody can make or change one. The newest key signs; all older
+ones still prove what they have signed, because a link in a mail works for years. Rotate from time
+to time. When somebody else may have a key, rotate and then revoke it: whoever has it can make links
+until it is revoked, and all links that it has signed die with it. Servers follow within a minute.")]
 pub(crate) struct LinksArgs {
     /// Lay each key out over several lines
     #[arg(long, global = true, help_heading = "Common options")]
@@ -33,6 +35,11 @@ enum LinksCommand {
     List,
     /// Make a key that signs from now on; older links stay good
     Rotate,
+    /// Make a key worthless; links in mails that it has signed die, those to unsubscribe too
+    Revoke {
+        /// Its number, as the list shows it
+        key: i64,
+    },
 }
 
 #[derive(Serialize)]
@@ -41,6 +48,7 @@ struct Shown {
     /// Whether it signs new links.
     signs: bool,
     created_at: Timestamp,
+    revoked_at: Option<Timestamp>,
 }
 
 pub(crate) async fn run(args: LinksArgs, config: &Config) -> Result<(), Failure> {
@@ -48,6 +56,7 @@ pub(crate) async fn run(args: LinksArgs, config: &Config) -> Result<(), Failure>
     let done = match args.command {
         LinksCommand::List => list(&open, config).await,
         LinksCommand::Rotate => rotate(&open).await,
+        LinksCommand::Revoke { key } => revoke(&open, key).await,
     };
     open.close().await;
     done
@@ -58,7 +67,7 @@ async fn list(open: &Open, config: &Config) -> Result<(), Failure> {
     // Makes the first one where no server has run yet.
     Links::load(database, &config.http.public_url, open.access.now()).await?;
     let keys = links::list(database).await?;
-    let newest = keys.last().map(|key| key.id);
+    let newest = keys.iter().rfind(|key| key.revoked_at.is_none()).map(|key| key.id);
     let mut out = open.out();
     for key in keys {
         out.json(&Shown { signs: Some(key.id) == newest, ..Shown::from(key) })?;
@@ -72,8 +81,27 @@ async fn rotate(open: &Open) -> Result<(), Failure> {
     open.print(&Shown::from(made))
 }
 
+async fn revoke(open: &Open, key: i64) -> Result<(), Failure> {
+    let revoked = links::revoke(open.access.database(), key, open.access.now()).await;
+    let revoked = revoked.map_err(|error| match error {
+        RevokeError::Missing(_) => {
+            Failure::from(error).hint("`tidings links list` shows those that there are")
+        }
+        RevokeError::Only(_) => {
+            Failure::from(error).hint("`tidings links rotate` makes another one first")
+        }
+        RevokeError::Store(_) => error.into(),
+    })?;
+    say(
+        "Links that this key has signed are dead, in mails that were sent as well, and nobody can unsubscribe by \
+         them any more; servers follow within a minute.",
+    );
+    open.print(&Shown { signs: false, ..Shown::from(revoked) })
+}
+
 impl From<SigningKey> for Shown {
     fn from(key: SigningKey) -> Self {
-        Self { id: key.id, signs: true, created_at: key.created_at }
+        let SigningKey { id, created_at, revoked_at } = key;
+        Self { id, signs: true, created_at, revoked_at }
     }
 }

@@ -11,6 +11,7 @@ use tidings_people::contacts::{
     UpdateError, Upsert,
 };
 
+use super::files::{self, ExportArgs, ImportArgs};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
@@ -24,6 +25,10 @@ Examples:
   tidings contacts list --tag beta --status active
   tidings contacts tag ada@example.org vip beta
   tidings contacts tag ada@example.org --how replace
+  tidings contacts import people.csv --dry-run
+  tidings contacts import people.csv --map 'E-Mail Adresse=email' --tag spring --errors left-out.csv
+  tidings contacts import people.csv --audience news --source 'form on example.org, May 2026'
+  tidings contacts export --status active > people.csv
   tidings contacts erase ada@example.org")]
 pub(crate) struct ContactsArgs {
     /// The workspace whose contacts are meant
@@ -58,6 +63,13 @@ enum ContactsCommand {
         #[arg(long, value_enum, default_value = "add")]
         how: How,
     },
+    /// Take in everybody in a CSV file, of any size
+    ///
+    /// What the file says is added to what is known. An empty cell clears nothing, and nothing in a file takes back an
+    /// unsubscription or a suppression. Doing it twice changes nothing, so an import that was interrupted is run again.
+    Import(ImportArgs),
+    /// Write contacts to stdout, as a file that import takes back
+    Export(ExportArgs),
     /// Erase a person: nothing tells any more who it was
     ///
     /// Also from what was sent. If the address must not be written to, that is kept as a keyed hash. If it is interrupted, run
@@ -69,7 +81,7 @@ enum ContactsCommand {
 }
 
 #[derive(Debug, Args)]
-struct ListArgs {
+pub(super) struct ListArgs {
     /// Who is active, unsubscribed or suppressed
     #[arg(long, value_enum, default_value = "all")]
     status: Status,
@@ -144,6 +156,11 @@ async fn answer(command: ContactsCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             };
             open.print(&shown(&contacts::tag(cx, email, change).await.map_err(missing)?))
         }
+        ContactsCommand::Import(args) => files::import(args, open, cx).await,
+        ContactsCommand::Export(args) => {
+            let format = args.format();
+            files::export(format, args.who.into(), open, cx).await
+        }
         ContactsCommand::Erase { email } => {
             let done = contacts::erase(cx, &email).await?;
             if !done.erased {
@@ -172,14 +189,7 @@ async fn set(args: SetArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
 }
 
 async fn list(args: ListArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
-    let standing = match args.status {
-        Status::All => Standing::All,
-        Status::Active => Standing::Active,
-        Status::Unsubscribed => Standing::Unsubscribed,
-        Status::Suppressed => Standing::Suppressed,
-    };
-    let ListArgs { tag, attribute, audience, .. } = args;
-    let filter = Filter { standing, tag, attribute, audience };
+    let filter = Filter::from(args);
     let (mut out, mut after) = (open.out(), None);
     loop {
         let page = contacts::list(cx, filter.clone(), after, Limit::MAX).await;
@@ -194,6 +204,19 @@ async fn list(args: ListArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
         if after.is_none() {
             return out.finish();
         }
+    }
+}
+
+impl From<ListArgs> for Filter {
+    fn from(args: ListArgs) -> Self {
+        let standing = match args.status {
+            Status::All => Standing::All,
+            Status::Active => Standing::Active,
+            Status::Unsubscribed => Standing::Unsubscribed,
+            Status::Suppressed => Standing::Suppressed,
+        };
+        let ListArgs { tag, attribute, audience, .. } = args;
+        Self { standing, tag, attribute, audience }
     }
 }
 

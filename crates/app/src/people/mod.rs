@@ -3,6 +3,7 @@
 //! What is asked for is printed as JSON, one thing a line.
 
 mod contacts;
+mod files;
 mod suppressions;
 
 pub(crate) use contacts::{ContactsArgs, run as contacts};

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use tidings_access::{Cx, Limit};
 use tidings_kernel::{EmailAddress, Workspace};
 use tidings_people::suppression::{
-    self, Kind, Lift, LiftError, Reason, Suppress, Suppressed, Suppression,
+    self, AtProvider, Kind, Lift, LiftError, Reason, Suppress, Suppressed, Suppression,
 };
 
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
+use crate::outlet;
 use crate::output::say;
 
 #[derive(Debug, Args)]
@@ -61,14 +62,19 @@ enum SuppressionsCommand {
 pub(crate) async fn run(args: SuppressionsArgs, config: &Config) -> Result<(), Failure> {
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match open.inside(args.workspace).await {
-        Ok(cx) => answer(args.command, &open, &cx).await,
+        Ok(cx) => answer(args.command, &open, &cx, config).await,
         Err(failure) => Err(failure),
     };
     open.close().await;
     done
 }
 
-async fn answer(command: SuppressionsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
+async fn answer(
+    command: SuppressionsCommand,
+    open: &Open,
+    cx: &Cx,
+    config: &Config,
+) -> Result<(), Failure> {
     match command {
         SuppressionsCommand::List => list(open, cx).await,
         SuppressionsCommand::Add { email, reason, kind, note } => {
@@ -84,13 +90,20 @@ async fn answer(command: SuppressionsCommand, open: &Open, cx: &Cx) -> Result<()
             }
         }
         SuppressionsCommand::Remove { email, reason } => {
-            let lifted = suppression::lift(cx, Lift { email, reason }).await;
-            let lifted = lifted.map_err(|error| match error {
+            let provider = outlet::suppressions(config).await?;
+            let lift = Lift { email, reason };
+            let lifted = suppression::lift_everywhere(cx, lift, provider.as_deref()).await;
+            let (lifted, there) = lifted.map_err(|error| match error {
                 LiftError::Missing => Failure::from(error)
                     .hint("`tidings suppressions list` shows those that there are"),
                 LiftError::Store(_) => error.into(),
             })?;
-            open.print(&shown(&lifted))
+            if there == AtProvider::NotReached {
+                say("The provider could not be reached: remove the address from its list by hand.");
+            }
+            let mut told = shown(&lifted);
+            told["provider"] = there.as_str().into();
+            open.print(&told)
         }
     }
 }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use axum::Router;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_http_api::{
     Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, provider, public,
@@ -26,16 +27,15 @@ use tokio::time::MissedTickBehavior;
 use crate::config::{Config, Flag, Http, Provider};
 use crate::failure::Failure;
 use crate::outlet::is_local;
+use crate::probe;
 use crate::runtime::Runtime;
 use crate::store::{self, Store};
-use crate::{demo, probe};
 use signals::Signals;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   tidings serve
-  tidings serve --demo
   tidings serve --listen 0.0.0.0:80
   tidings serve --roles worker,scheduler
   TIDINGS_STORE__ENGINE=postgres TIDINGS_POSTGRES__URL_FILE=/run/secrets/url tidings serve
@@ -53,10 +53,6 @@ pub(crate) struct ServeArgs {
     /// What this process does: http, worker, scheduler, with commas between [default: all three]
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
-    /// Put a few people and what was sent to them into the workspace `demo`, where they are not there yet, and
-    /// print a key for it the first time
-    #[arg(long)]
-    demo: bool,
 }
 
 impl ServeArgs {
@@ -69,22 +65,40 @@ impl ServeArgs {
     }
 }
 
-pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure> {
-    let mut signals = Signals::listen().context("signals cannot be listened for")?;
-    let metrics = install_metrics()?;
+pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
     // The port comes first: a server that was started twice by mistake must not touch the database.
     let listener = bind(config.http.listen).await?;
-    let address = listener.local_addr().context("the listener has no address")?;
-    let store = Store::open(config).await?;
-    // Before the demo: without relations there is no server, and then nothing must be filled.
-    let runtime = Runtime::open(&store, config).await?;
-    let access = runtime.access().clone();
-    if args.demo {
-        let added = demo::fill(&store).await?;
-        tracing::info!(items.added = added, "The workspace demo has its data");
-        demo::give_key(&access).await?;
-    }
+    let opened = Opened::open(listener, config).await?;
+    answer(opened, config, |_| {}).await
+}
 
+/// A server that does not answer yet.
+pub(crate) struct Opened {
+    pub(crate) store: Store,
+    pub(crate) runtime: Runtime,
+    signals: Signals,
+    metrics: PrometheusHandle,
+    listener: TcpListener,
+}
+
+impl Opened {
+    pub(crate) async fn open(listener: TcpListener, config: &Config) -> Result<Self, Failure> {
+        let signals = Signals::listen().context("signals cannot be listened for")?;
+        let metrics = install_metrics()?;
+        let store = Store::open(config).await?;
+        let runtime = Runtime::open(&store, config).await?;
+        Ok(Self { store, runtime, signals, metrics, listener })
+    }
+}
+
+/// Answers and works until a signal comes.
+pub(crate) async fn answer(
+    opened: Opened,
+    config: &Config,
+    listening: impl FnOnce(SocketAddr),
+) -> Result<(), Failure> {
+    let Opened { store, runtime, mut signals, metrics, listener } = opened;
+    let address = listener.local_addr().context("the listener has no address")?;
     tell_mail(&runtime, config);
 
     let draining = Draining::default();
@@ -98,21 +112,12 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
         draining: draining.clone(),
         limits: limits(&config.http)?,
     };
-    let mut routes = router(api);
-    if config.roles.http {
-        let limits = limits(&config.http)?;
-        let sns = Sns::new(sns::Settings {
-            topics: config.signals.ses_topics.clone(),
-            certificate_origin: config.signals.sns_certificate_origin.clone(),
-        });
-        routes = routes.merge(provider(access.clone(), sns, limits));
-        routes = routes.merge(public(runtime.tracking.clone(), limits));
-        routes = routes.merge(v1(runtime.services(config), limits));
-    }
+    let routes = routes(api, &runtime, config)?;
     let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
     let mut server = tokio::spawn(answering);
     let engine = store::name(config.engine);
     tracing::info!(store.engine = engine, "Tidings is listening on http://{address}");
+    listening(address);
 
     tokio::select! {
         signal = signals.next() => {
@@ -147,6 +152,23 @@ pub(crate) async fn run(args: &ServeArgs, config: &Config) -> Result<(), Failure
     }
 }
 
+/// What this node answers.
+fn routes(api: Api, runtime: &Runtime, config: &Config) -> Result<Router, Failure> {
+    let routes = router(api);
+    if !config.roles.http {
+        return Ok(routes);
+    }
+    let limits = limits(&config.http)?;
+    let sns = Sns::new(sns::Settings {
+        topics: config.signals.ses_topics.clone(),
+        certificate_origin: config.signals.sns_certificate_origin.clone(),
+    });
+    Ok(routes
+        .merge(provider(runtime.access().clone(), sns, limits))
+        .merge(public(runtime.tracking.clone(), limits))
+        .merge(v1(runtime.services(config), limits)))
+}
+
 /// Whoever looks for a message that did not arrive looks here first.
 fn tell_mail(runtime: &Runtime, config: &Config) {
     let outlet = &runtime.outlet;
@@ -174,7 +196,7 @@ async fn unless_signalled(
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
+pub(crate) async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
             ErrorKind::AddrInUse => {
@@ -198,6 +220,8 @@ fn limits(http: &Http) -> Result<Limits, Failure> {
     Ok(Limits {
         max_body: usize::try_from(http.max_body_bytes)?,
         request_timeout: http.request_timeout,
+        max_file: usize::try_from(http.max_file_bytes)?,
+        file_timeout: http.file_timeout,
     })
 }
 

@@ -1,16 +1,18 @@
-//! `tidings templates`: looking at templates. Writing them is `tidings apply`, or the API.
+//! `tidings templates`: looking at templates and trying them. Writing them is `tidings apply`, or the API.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tidings_access::{Cx, Limit};
+use tidings_access::{Cx, Limit, Slug};
 use tidings_delivery::templates::{self, Pick, Preview, Summary, TemplateKey, Which};
+use tidings_delivery::transactional::{AcceptError, Messages, TestSend};
 use tidings_kernel::{EmailAddress, Workspace};
 
 use crate::apply;
 use crate::config::Config;
+use crate::consent::{an_only_client, the_client};
 use crate::failure::Failure;
 use crate::open::{Open, layout};
 
@@ -20,6 +22,7 @@ Examples:
   tidings templates list --workspace acme
   tidings templates show onboarding/welcome
   tidings templates preview onboarding/welcome --as ada@example.org --given plan=pro --part html > welcome.html
+  tidings templates test onboarding/welcome --to me@example.org --given plan=pro
   tidings templates validate ./mail
 
 `tidings apply` writes templates from a folder.")]
@@ -67,6 +70,26 @@ enum TemplatesCommand {
         #[arg(long, value_enum)]
         part: Option<MailPart>,
     },
+    /// Send a template to a few people to try it; a running server sends it
+    Test {
+        /// The template, such as onboarding/welcome
+        key: TemplateKey,
+        /// To whom; up to 25 times
+        #[arg(long, value_name = "EMAIL", required = true)]
+        to: Vec<EmailAddress>,
+        /// The version, active or not [default: the active one]
+        #[arg(long)]
+        version: Option<i64>,
+        /// Who sends it [default: the only client that there is]
+        #[arg(long, value_name = "SLUG")]
+        client: Option<Slug>,
+        /// One of the client's senders [default: the template's, or the client's default]
+        #[arg(long, value_name = "SLUG")]
+        sender: Option<Slug>,
+        /// What a message would give; JSON, or else a text. Examples stand in for the rest
+        #[arg(long = "given", value_name = "NAME=VALUE", value_parser = given)]
+        given: Vec<(String, Value)>,
+    },
     /// Check the templates of a folder, as `tidings apply` does before it writes
     Validate {
         /// The folder that holds `templates`
@@ -111,7 +134,57 @@ async fn answer(command: TemplatesCommand, open: &Open, cx: &Cx) -> Result<(), F
             let template = Which { key, pick };
             preview(open, cx, Preview { template, as_contact: contact, variables }, part).await
         }
+        TemplatesCommand::Test { key, to, version, client, sender, given } => {
+            let named = match client {
+                Some(slug) => Some(the_client(cx, slug).await?),
+                None => None,
+            };
+            let client = an_only_client(cx, named).await?.ok_or_else(|| {
+                Failure::usage("there is not one client alone").hint("name one with --client")
+            })?;
+            let context = given.into_iter().collect();
+            let cmd = TestSend {
+                client,
+                template: key,
+                version,
+                to,
+                context,
+                sender,
+                idempotency_key: None,
+            };
+            test(open, cx, cmd).await
+        }
         TemplatesCommand::Validate { folder } => apply::check(open, cx, &folder).await,
+    }
+}
+
+async fn test(open: &Open, cx: &Cx, cmd: TestSend) -> Result<(), Failure> {
+    let messages = Messages::new(templates::Templates::default());
+    let told = messages.test(cx, cmd).await.map_err(|error| match error {
+        AcceptError::NoTemplate(_) | AcceptError::NoVersion(..) => {
+            Failure::from(error).hint(WHERE_TO_LOOK)
+        }
+        error => error.into(),
+    })?;
+    let (mut out, mut refused) = (open.out(), 0);
+    for one in told {
+        out.json(&match one.answer {
+            Ok(accepted) => json!({
+                "to": one.to.as_str(),
+                "id": accepted.id.get(),
+                "status": accepted.status.as_str(),
+                "skip_reason": accepted.skip_reason,
+            }),
+            Err(error) => {
+                refused += 1;
+                json!({ "to": one.to.as_str(), "error": error.to_string() })
+            }
+        })?;
+    }
+    out.finish()?;
+    match refused {
+        0 => Ok(()),
+        count => Err(Failure::failed(format!("{count} of them were not accepted"))),
     }
 }
 

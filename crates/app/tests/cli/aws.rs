@@ -8,7 +8,7 @@ use tidings_testkit::PostgresDatabase;
 use crate::world::World;
 
 /// A throw-away DynamoDB, which ends with its standard input.
-struct DynamoDb(Child);
+pub(crate) struct DynamoDb(Child);
 
 impl Drop for DynamoDb {
     fn drop(&mut self) {
@@ -17,7 +17,7 @@ impl Drop for DynamoDb {
     }
 }
 
-fn on_dynamodb() -> (World, DynamoDb) {
+pub(crate) fn on_dynamodb() -> (World, DynamoDb) {
     let program = std::env::var_os("TIDINGS_TEST_DYNAMODB_SERVER").expect(
         "TIDINGS_TEST_DYNAMODB_SERVER is not set: run ./test, which builds the test servers",
     );
@@ -65,7 +65,7 @@ fn messages_come_through_dynamodb_postgresql_and_sqs() {
     let summary = world.ok(&["queues", "probe", "--count", "120"]);
     assert!(summary.contains("\"sent\":120,\"handled\":120,"), "{summary}");
     server.stop();
-    assert_eq!(world.ok(&["queues", "list"]).lines().count(), 8);
+    assert_eq!(world.ok(&["queues", "list"]).lines().count(), 10);
     assert!(!world.path("tidings.db").exists());
 }
 

@@ -61,3 +61,41 @@ fn sending_settings_are_set_and_shown() {
     assert_eq!(half.code, 2);
     assert_snapshot!("settings_half", half.stderr);
 }
+
+#[test]
+fn an_operator_lets_ask_for_a_confirmation_and_tries_the_mail() {
+    let world = World::new();
+    world.ok(&["bootstrap", "--client", "shop"]);
+    world.ok(&["senders", "add", "news", "--client", "shop", "--from", "news@example.org"]);
+    let create =
+        ["audiences", "create", "news", "--double-opt-in", "--confirm-template", "confirm"];
+    world.ok(&create);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("templates")).unwrap();
+    let template =
+        "---\nsubject = \"Confirm\"\nrequired = [\"confirm_url\"]\n---\n<p>{{ confirm_url }}</p>\n";
+    std::fs::write(folder.path().join("templates/confirm.html"), template).unwrap();
+    world.ok(&["apply", folder.path().to_str().unwrap(), "--yes"]);
+    let subscribe = ["subscriptions", "subscribe", "ada@example.org", "--audience", "news"];
+    for _ in 0..3 {
+        let told = json(&world.ok(&subscribe));
+        assert_eq!(told["to_confirm"], true);
+        assert_eq!(told["confirmation"]["outcome"], "queued", "{told}");
+    }
+    assert_eq!(json(&world.ok(&subscribe))["confirmation"]["outcome"], "limited");
+
+    let test = ["templates", "test", "confirm", "--to", "Me@example.org", "--to", "me@example.org"];
+    let refused = world.run(&test);
+    assert_eq!(refused.code, 1, "it has no example for what it needs: {refused:?}");
+    let told =
+        json(&world.ok(&[&test[..], &["--given", "confirm_url=https://x.example"]].concat()));
+    assert_eq!((&told["to"], &told["status"]), (&"me@example.org".into(), &"queued".into()));
+    let shown = json(&world.ok(&["messages", "show", &told["id"].to_string()]));
+    assert_eq!(shown["metadata"]["test"], true, "{shown}");
+
+    let message = format!("t-{}", told["id"]);
+    let decided = json(&world.ok(&["events", "recompute", "--message", &message]));
+    assert_eq!((&decided["message"], &decided["changed"]), (&message.into(), &0.into()));
+    assert_eq!(world.ok(&["events", "recompute", "--contact", "ada@example.org"]), "");
+    assert_eq!(world.run(&["events", "recompute", "--message", "x-1"]).code, 2);
+}

@@ -85,9 +85,38 @@ fn an_address_is_suppressed_and_let_go_again() {
     assert_eq!(contact["suppressed"], true);
     assert_eq!(contact["suppression"]["reason"], "asked us by phone");
     let remove = ["suppressions", "remove", "ada@example.org", "--reason", "came back"];
-    world.ok(&remove);
+    assert_eq!(json_of(&world.ok(&remove))["provider"], "none");
     assert_eq!(world.ok(&["suppressions", "list"]), "");
     let again = world.run(&remove);
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("this address is not suppressed"), "{}", again.stderr);
+}
+
+#[test]
+fn a_file_is_looked_at_taken_in_and_given_out() {
+    let world = begun();
+    world.write("people.csv", "E-Mail,First name,plan\nada@example.org,Ada,pro\nnobody,x,y\n");
+    let looked = world.run(&["contacts", "import", "people.csv", "--dry-run"]);
+    let counts = json_of(&looked.stdout);
+    assert_eq!(
+        (&counts["new"], &counts["invalid"], &counts["dry_run"]),
+        (&json!(1), &json!(1), &json!(true))
+    );
+    assert!(
+        looked.stderr.contains("Columns: E-Mail = email, First name = first_name"),
+        "{}",
+        looked.stderr
+    );
+    assert_eq!(world.ok(&["contacts", "list"]), "");
+    let import = ["contacts", "import", "people.csv", "--tag", "fair", "--errors", "left-out.csv"];
+    assert_eq!(json_of(&world.ok(&import))["new"], 1);
+    let left_out = std::fs::read_to_string(world.path("left-out.csv")).unwrap();
+    assert!(left_out.contains("3,\"E-Mail\",\"use an e-mail address"), "{left_out}");
+    assert_eq!(json_of(&world.ok(&import))["unchanged"], 1);
+    let exported = world.ok(&["contacts", "export", "--tag", "fair"]);
+    assert_eq!(exported.lines().count(), 2);
+    let back = world.run_with_input(&["contacts", "import", "-"], &exported);
+    assert_eq!(json_of(&back.stdout)["unchanged"], 1, "{}", back.stderr);
+    let refused = world.run(&["contacts", "import", "nowhere.csv"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
 }

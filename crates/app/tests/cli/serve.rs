@@ -32,35 +32,6 @@ fn a_server_answers_until_it_is_told_to_stop() {
 }
 
 #[test]
-fn the_demo_fills_its_workspace_once_and_leaves_changes_alone() {
-    let world = World::new();
-    let mut server = world.serve(&["--demo"]);
-    assert!(server.log.concat().contains("items.added=25"), "{:#?}", server.log);
-    let key = server.printed_line();
-    assert!(server.get_with(&key, "/v1/me").contains("\"workspace\":\"demo\""));
-    assert!(!server.log.concat().contains(&key), "{:#?}", server.log);
-    let ada = ["items", "query", "main", "SUB#ada@example.com", "--workspace", "demo"];
-    assert_eq!(world.ok(&ada).lines().count(), 3);
-    let change = r#"{"PK":"SUB#ada@example.com","SK":"PROFILE","firstName":"Augusta"}"#;
-    world.ok(&["items", "put", "main", change, "--workspace", "demo"]);
-    server.stop();
-
-    let server = world.serve(&["--demo"]);
-    assert!(server.log.concat().contains("items.added=0"), "{:#?}", server.log);
-    assert!(!server.log.concat().contains("on stdout"), "{:#?}", server.log);
-    assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 200"));
-    assert!(world.ok(&ada).contains("Augusta"));
-    server.stop();
-
-    // tdg_<public id>_<secret>
-    world.ok(&["keys", "revoke", key.split('_').nth(1).unwrap(), "--workspace", "demo"]);
-    let server = world.serve(&["--demo"]);
-    assert!(!server.log.concat().contains("on stdout"), "{:#?}", server.log);
-    assert!(server.get_with(&key, "/v1/me").starts_with("HTTP/1.0 401"));
-    server.stop();
-}
-
-#[test]
 fn the_log_is_for_machines_if_wanted_and_never_has_addresses() {
     let world = World::new();
     let mut server = world.serve(&["--set", "log.format=json"]);

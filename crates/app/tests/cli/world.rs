@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -97,10 +97,14 @@ impl World {
 
     /// Starts a server on a free port and waits until it listens.
     pub(crate) fn serve(&self, arguments: &[&str]) -> Server {
-        let all: Vec<_> =
-            ["serve", "--listen", "127.0.0.1:0"].iter().chain(arguments).copied().collect();
-        let mut child = self.command(&all).spawn().unwrap();
+        self.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat())
+    }
+
+    /// Starts any command that serves.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Server {
+        let mut child = self.command(arguments).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
         let (send, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines() {
@@ -110,7 +114,7 @@ impl World {
             }
         });
         let mut server =
-            Server { child, lines, log: Vec::new(), address: ([0, 0, 0, 0], 0).into() };
+            Server { child, printed, lines, log: Vec::new(), address: ([0, 0, 0, 0], 0).into() };
         let line = server.wait_for_line("listening on http://");
         let address = line.split("http://").nth(1).unwrap();
         let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
@@ -121,6 +125,7 @@ impl World {
 
 pub(crate) struct Server {
     child: Child,
+    printed: BufReader<ChildStdout>,
     lines: Receiver<String>,
     pub(crate) log: Vec<String>,
     pub(crate) address: SocketAddr,
@@ -155,12 +160,14 @@ impl Server {
     }
 
     pub(crate) fn send(&self, request: &str) -> String {
+        ask(self.address, request)
+    }
+
+    /// Sends a request and does not wait for its answer. Who drops the connection gives up the request.
+    pub(crate) fn begin(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        stream
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -168,12 +175,18 @@ impl Server {
         kill_process(pid, signal).unwrap();
     }
 
-    /// A line that it has printed on stdout, which is for data.
-    pub(crate) fn printed_line(&mut self) -> String {
-        let mut line = String::new();
-        let stdout = self.child.stdout.as_mut().unwrap();
-        BufReader::new(stdout).read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
+    /// What it has printed on stdout, which is for data, up to and with the line that has this part.
+    pub(crate) fn printed_until(&mut self, part: &str) -> String {
+        let mut printed = String::new();
+        loop {
+            let mut line = String::new();
+            let read = self.printed.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "no line with {part:?}: {printed}");
+            printed.push_str(&line);
+            if line.contains(part) {
+                return printed;
+            }
+        }
     }
 
     /// Waits for the end of the log, which is the end of the process, and gives the exit code.
@@ -197,4 +210,14 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The whole answer of a server to a request of HTTP/1.0.
+pub(crate) fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

@@ -32,7 +32,8 @@ fn an_answer_says_what_became_of_the_message() {
         (400, "MailFromDomainNotVerifiedException", "closed"),
         (404, "NotFoundException", "closed"),
         (403, "AccessDeniedException", "closed"),
-        (403, "ExpiredTokenException", "later"),
+        (403, "ExpiredTokenException", "closed"),
+        (409, "ConflictException", "later"),
         (500, "InternalServiceErrorException", "uncertain"),
         (503, "ServiceUnavailable", "uncertain"),
     ] {
@@ -49,7 +50,7 @@ fn silence_is_uncertain_once_the_message_has_left() {
         let error = ConnectorError::io(std::io::Error::from(kind).into());
         Trouble::<SendEmailError>::new(SdkError::dispatch_failure(error))
     };
-    assert_eq!(word(&judge(&undelivered(std::io::ErrorKind::ConnectionRefused))), "later");
+    assert_eq!(word(&judge(&undelivered(std::io::ErrorKind::ConnectionRefused))), "closed");
     assert_eq!(word(&judge(&undelivered(std::io::ErrorKind::ConnectionReset))), "uncertain");
     let late = Trouble::<SendEmailError>::new(SdkError::timeout_error("late"));
     assert_eq!(word(&judge(&late)), "uncertain");

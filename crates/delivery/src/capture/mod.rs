@@ -205,7 +205,7 @@ async fn load(cx: &Cx, id: CapturedId) -> Result<(Captured, Vec<u8>), FindError>
         let row = rows.first().ok_or(FindError::Missing(id))?;
         let mime = match row.cell(7) {
             Cell::Bytes(bytes) => bytes.clone(),
-            _ => return Err(damaged(7, "bytes").into()),
+            _ => return Err(DatabaseError::damaged(7, "bytes").into()),
         };
         Ok((read(row)?, mime))
     });
@@ -216,15 +216,11 @@ fn read(row: &Row) -> Result<Captured, DatabaseError> {
     Ok(Captured {
         id: CapturedId::from(row.int(0)?),
         from: row.text(1)?.to_owned(),
-        to: serde_json::from_str(row.text(2)?).map_err(|_| damaged(2, "a list of addresses"))?,
+        to: serde_json::from_str(row.text(2)?)
+            .map_err(|_| DatabaseError::damaged(2, "a list of addresses"))?,
         subject: row.optional_text(3)?.map(str::to_owned),
-        tags: serde_json::from_str(row.text(4)?).map_err(|_| damaged(4, "tags"))?,
+        tags: serde_json::from_str(row.text(4)?).map_err(|_| DatabaseError::damaged(4, "tags"))?,
         bytes: row.int(5)?,
         created_at: row.time(6)?,
     })
-}
-
-/// Somebody else than this module has written there.
-fn damaged(column: usize, expected: &'static str) -> DatabaseError {
-    DatabaseError::Column { column, found: "something else", expected }
 }

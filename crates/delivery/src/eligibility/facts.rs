@@ -14,6 +14,7 @@ use super::settings::{self, Sending};
 use super::{Question, Reason};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact, and none follows from another")]
 pub struct Facts {
     /// Whether there is a contact with this address.
     pub known: bool,

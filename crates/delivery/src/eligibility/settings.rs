@@ -79,8 +79,7 @@ pub(super) fn load(tx: &mut Tx<'_>, cx: &Cx) -> Result<Sending, DatabaseError> {
                FROM workspace_settings WHERE workspace_id = $1";
     let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get())])?;
     let Some(row) = rows.first() else { return Ok(Sending::default()) };
-    let damaged =
-        |_| DatabaseError::Column { column: 0, found: "something else", expected: "settings" };
+    let damaged = |_| DatabaseError::damaged(0, "settings");
     let cap = cap_of(row.optional_int(0)?, row.optional_int(1)?).map_err(damaged)?;
     let time = |column| {
         let at = row.optional_int(column)?.map(|minutes| at_minute(minutes).ok_or(Wrong::Quiet));

@@ -1,8 +1,9 @@
-//! The keys that sign links: `signing_keys`. None is ever deleted, and no secret leaves this folder.
+//! The keys that sign links: `signing_keys`. None is ever deleted, but it can be revoked; no secret leaves this folder.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;
+use tidings_kernel::hex;
 use tidings_sql::{Database, DatabaseError, Param, Row, Tx};
 
 /// Bytes of a secret.
@@ -15,9 +16,21 @@ const MOST: i64 = 10_000;
 pub struct SigningKey {
     pub id: i64,
     pub created_at: Timestamp,
+    /// Since then it neither signs nor proves.
+    pub revoked_at: Option<Timestamp>,
 }
 
-/// All keys, oldest first, at least one.
+#[derive(Debug, thiserror::Error)]
+pub enum RevokeError {
+    #[error("there is no key {0}")]
+    Missing(i64),
+    #[error("key {0} is the only one that is left")]
+    Only(i64),
+    #[error("the key could not be saved")]
+    Store(#[from] DatabaseError),
+}
+
+/// All keys that were not revoked, oldest first, at least one.
 pub(super) struct Keyring {
     keys: Vec<(i64, [u8; SECRET])>,
 }
@@ -49,16 +62,36 @@ pub async fn rotate(database: &Database, now: Timestamp) -> Result<SigningKey, D
     database
         .write(move |tx| {
             let sql =
-                "INSERT INTO signing_keys (secret, created_at) VALUES ($1, $2) RETURNING id, created_at";
+                "INSERT INTO signing_keys (secret, created_at) VALUES ($1, $2) RETURNING id, created_at, revoked_at";
             let rows = tx.query(sql, &[Param::Text(&secret), Param::Int(now.as_millisecond())])?;
             shown(rows.first().ok_or(DatabaseError::NoRow)?)
         })
         .await
 }
 
-/// All keys, oldest first. The last one signs.
+/// What this key has signed proves nothing any more, and the newest of the others signs; a node follows within a minute.
+/// Doing it again changes nothing.
+pub async fn revoke(
+    database: &Database,
+    id: i64,
+    now: Timestamp,
+) -> Result<SigningKey, RevokeError> {
+    let revoke = database.write(move |tx| {
+        let others = "SELECT id FROM signing_keys WHERE id <> $1 AND revoked_at IS NULL LIMIT 1";
+        if tx.query(others, &[id.into()])?.is_empty() {
+            return Err(RevokeError::Only(id));
+        }
+        let sql = "UPDATE signing_keys SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1
+                   RETURNING id, created_at, revoked_at";
+        let rows = tx.query(sql, &[id.into(), now.into()])?;
+        Ok(shown(rows.first().ok_or(RevokeError::Missing(id))?)?)
+    });
+    revoke.await
+}
+
+/// All keys, oldest first. The last one that was not revoked signs.
 pub async fn list(database: &Database) -> Result<Vec<SigningKey>, DatabaseError> {
-    let sql = "SELECT id, created_at FROM signing_keys ORDER BY id LIMIT $1";
+    let sql = "SELECT id, created_at, revoked_at FROM signing_keys ORDER BY id LIMIT $1";
     database.read(move |tx| tx.query(sql, &[Param::Int(MOST)])?.iter().map(shown).collect()).await
 }
 
@@ -87,31 +120,27 @@ pub(super) async fn load_or_make(
 
 fn load(tx: &mut Tx<'_>) -> Result<Keyring, DatabaseError> {
     // The newest ones, should there ever be more than we keep.
-    let sql = "SELECT id, secret FROM signing_keys ORDER BY id DESC LIMIT $1";
+    let sql =
+        "SELECT id, secret FROM signing_keys WHERE revoked_at IS NULL ORDER BY id DESC LIMIT $1";
     let rows = tx.query(sql, &[Param::Int(MOST)])?;
     let keys: Result<Vec<_>, _> = rows.iter().rev().map(read).collect();
     Ok(Keyring { keys: keys? })
 }
 
 fn read(row: &Row) -> Result<(i64, [u8; SECRET]), DatabaseError> {
-    let damaged =
-        DatabaseError::Column { column: 1, found: "something else", expected: "64 hex digits" };
-    let secret = unhex(row.text(1)?).ok_or(damaged)?;
+    let secret = unhex(row.text(1)?);
+    let secret = secret.ok_or_else(|| DatabaseError::damaged(1, "64 hex digits"))?;
     Ok((row.int(0)?, secret))
 }
 
 fn shown(row: &Row) -> Result<SigningKey, DatabaseError> {
-    Ok(SigningKey { id: row.int(0)?, created_at: row.time(1)? })
+    Ok(SigningKey { id: row.int(0)?, created_at: row.time(1)?, revoked_at: row.optional_time(2)? })
 }
 
 fn new_secret() -> String {
     let mut secret = [0; SECRET];
     getrandom::fill(&mut secret).expect("the operating system gives randomness");
     hex(&secret)
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Exactly so many bytes, in lower case as `hex` writes them.

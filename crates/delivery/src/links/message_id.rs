@@ -4,9 +4,10 @@
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use tidings_kernel::hex;
 
 use super::Source;
-use super::keys::{Keyring, hex, unhex};
+use super::keys::{Keyring, unhex};
 use super::token::Refused;
 
 const MAC: usize = 16;

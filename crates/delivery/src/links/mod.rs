@@ -4,7 +4,8 @@
 //! again. All that a link says is inside it, signed; no table is asked. Not here: what happens when somebody follows
 //! one (`signals::tracking`), and where in a mail they stand (`templates`).
 //!
-//! A link works for years: a key that has signed once proves for ever. `rotate` makes a new one that signs from then on.
+//! A link works for years: a key that has signed once proves until it is revoked. `rotate` makes a new one that signs
+//! from then on; `revoke` is for a key that somebody else may have.
 
 mod keys;
 mod message_id;
@@ -16,9 +17,10 @@ mod token;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::{SignedDuration, Timestamp};
+use tidings_kernel::causes;
 use tidings_sql::{Database, DatabaseError};
 
-pub use keys::{SigningKey, list, rotate};
+pub use keys::{RevokeError, SigningKey, list, revoke, rotate};
 pub use target::{MAX_TARGET_BYTES, is_target, location};
 pub use token::{Purpose, has_our_form};
 
@@ -186,6 +188,7 @@ impl Links {
         text: &str,
         now: Timestamp,
     ) -> Result<(i64, Source), ReadError> {
+        self.follow(now).await;
         match message_id::read(&self.keys(), text) {
             Err(Refused::UnknownKey) if self.look_again(now).await? => {
                 message_id::read(&self.keys(), text).map_err(|_| ReadError::Invalid)
@@ -206,6 +209,13 @@ impl Links {
             self.reload(now).await?;
         }
         Ok(())
+    }
+
+    /// A key may have been revoked. While the store does not answer, those that we know go on proving.
+    async fn follow(&self, now: Timestamp) {
+        if let Err(error) = self.refresh(now).await {
+            tracing::warn!(error = %causes(&error), "The keys that sign links could not be read again");
+        }
     }
 
     fn sign(&self, purpose: Purpose, to: &Addressee, bound: &[u8]) -> String {
@@ -232,6 +242,7 @@ impl Links {
         bound: &[u8],
         now: Timestamp,
     ) -> Result<Token, ReadError> {
+        self.follow(now).await;
         match self.keys().verify(purpose, text, bound) {
             Err(Refused::UnknownKey) if self.look_again(now).await? => {
                 self.keys().verify(purpose, text, bound).map_err(|_| ReadError::Invalid)

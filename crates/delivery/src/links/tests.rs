@@ -7,7 +7,9 @@ use jiff::ToSpan as _;
 use proptest::prelude::{any, proptest};
 use tidings_testbed::{Bed, each_store};
 
-use super::{Addressee, Confirmation, Links, ReadError, Source, is_target, list, rotate};
+use super::{
+    Addressee, Confirmation, Links, ReadError, RevokeError, Source, is_target, list, revoke, rotate,
+};
 
 const TARGET: &str = "https://shop.example.org/sale?a=1&b=zwei+drei%20vier#ü|x";
 
@@ -50,6 +52,7 @@ each_store!(
     a_click_leads_to_its_own_target_and_no_other,
     the_newest_key_signs_and_older_ones_still_prove,
     a_node_looks_for_a_key_that_it_does_not_know_once_a_second,
+    a_key_that_was_revoked_neither_signs_nor_proves,
     two_nodes_that_begin_at_once_share_a_key,
     secrets_are_long_and_not_shown,
     a_message_id_names_its_row,
@@ -234,6 +237,51 @@ async fn a_node_looks_for_a_key_that_it_does_not_know_once_a_second(bed: &Bed) {
     assert_eq!(one.read_unsubscribe(&newer, now).await.unwrap(), ada());
     let later = now + 1.second();
     assert_eq!(one.read_unsubscribe(&newest, later).await.unwrap(), ada());
+}
+
+async fn a_key_that_was_revoked_neither_signs_nor_proves(bed: &Bed) {
+    let (links, database) = (links(bed).await, bed.access.database());
+    let first = list(database).await.unwrap()[0].id;
+    let refused = revoke(database, first, bed.access.now()).await.unwrap_err();
+    assert!(matches!(refused, RevokeError::Only(id) if id == first), "{refused:?}");
+    let leaked = token(&links.unsubscribe(&ada()));
+    let leaked_id = links.message_id(&Source::Transactional(101), 3, "mail.example.org");
+    let second = rotate(database, bed.access.now()).await.unwrap().id;
+    let third = rotate(database, bed.access.now()).await.unwrap().id;
+    bed.clock.advance(1.minute());
+    links.refresh(bed.access.now()).await.unwrap();
+    let newest = token(&links.unsubscribe(&ada()));
+
+    for _ in 0..2 {
+        let at = bed.access.now();
+        let revoked = revoke(database, first, at).await.unwrap();
+        assert!(revoked.revoked_at.is_some_and(|revoked| revoked <= at));
+        bed.clock.advance(1.minute());
+        let now = bed.access.now();
+        assert!(
+            is_invalid(&links.read_unsubscribe(&leaked, now).await),
+            "a node follows by itself"
+        );
+        assert!(is_invalid(&links.read_message_id(&leaked_id, now).await));
+        assert_eq!(links.read_unsubscribe(&newest, now).await.unwrap(), ada());
+    }
+    let kept = list(database).await.unwrap();
+    assert_eq!(
+        kept.iter().map(|key| key.revoked_at.is_some()).collect::<Vec<_>>(),
+        [true, false, false]
+    );
+
+    // The newest of the others signs.
+    revoke(database, third, bed.access.now()).await.unwrap();
+    bed.clock.advance(1.minute());
+    let now = bed.access.now();
+    assert!(is_invalid(&links.read_unsubscribe(&newest, now).await));
+    let signed = token(&links.unsubscribe(&ada()));
+    assert_eq!(links.read_unsubscribe(&signed, now).await.unwrap(), ada());
+    let refused = revoke(database, second, now).await.unwrap_err();
+    assert!(matches!(refused, RevokeError::Only(id) if id == second), "{refused:?}");
+    let refused = revoke(database, 999, now).await.unwrap_err();
+    assert!(matches!(refused, RevokeError::Missing(999)), "{refused:?}");
 }
 
 async fn two_nodes_that_begin_at_once_share_a_key(bed: &Bed) {

@@ -116,7 +116,7 @@ impl Ready {
             self.compiled.html_source(),
         ]);
         let hash = Sha256::digest(all.to_string().as_bytes());
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        tidings_kernel::hex(&hash)
     }
 }
 

@@ -17,6 +17,7 @@ use tidings_templates::Rendered;
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, NOWHERE, Ready};
 use super::manage::{envelope, in_database, timer_key};
+use super::news::{self, About, News};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
@@ -65,6 +66,8 @@ pub enum AcceptError {
     Invalid(Vec<Wrong>),
     #[error("there is no active template {0}")]
     NoTemplate(String),
+    #[error("there is no version {1} of a template {0}")]
+    NoVersion(String, i64),
     #[error("this idempotency key was used for another message: {0}")]
     KeyReused(MessageId),
     #[error("a request with this idempotency key is being worked on")]
@@ -151,7 +154,11 @@ impl Messages {
         Ok(self.accept_all(cx, sends).await)
     }
 
-    async fn accept_all(&self, cx: &Cx, sends: Vec<Send>) -> Vec<Result<Accepted, AcceptError>> {
+    pub(super) async fn accept_all(
+        &self,
+        cx: &Cx,
+        sends: Vec<Send>,
+    ) -> Vec<Result<Accepted, AcceptError>> {
         let mut turns = Vec::new();
         let (mut answers, mut fresh) = (Vec::new(), Vec::new());
         for send in sends {
@@ -179,7 +186,7 @@ impl Messages {
     /// What would be sent to whom, and whether it would. Writes nothing.
     pub async fn dry_run(&self, cx: &Cx, send: &Send) -> Result<Preview, AcceptError> {
         let desk = match look(cx, send, None).await? {
-            Looked::New(desk) => desk,
+            Looked::New(desk) => *desk,
             Looked::Known(known) => return Err(AcceptError::KeyReused(known.id)),
         };
         let mut checked = self.check(cx, send, desk).await?;
@@ -218,7 +225,7 @@ impl Messages {
             turns.push(self.in_flight.take(send.client, key).ok_or(AcceptError::InFlight)?);
         }
         let desk = match look(cx, &send, send.idempotency_key.clone()).await? {
-            Looked::New(desk) => desk,
+            Looked::New(desk) => *desk,
             // A repeat is answered even if its template is gone by now.
             Looked::Known(known) => return before(known, &hash).map(Prepared::Before),
         };
@@ -233,12 +240,12 @@ impl Messages {
     }
 
     /// All that is wrong with a request, at once.
-    async fn check(&self, cx: &Cx, send: &Send, desk: Box<Desk>) -> Result<Checked, AcceptError> {
-        let Desk { senders, topic, relations } = *desk;
+    async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
+        let Desk { senders, topic, relations } = desk;
         let mut found = send.check(cx.now());
         let content = match &send.content {
-            Content::Template(key) => {
-                let stored = self.active(cx, key).await?;
+            Content::Template(_) | Content::Version(..) => {
+                let stored = self.stored(cx, &send.content).await?;
                 let ready = Ready::Stored(Arc::clone(&stored));
                 missing(cx, send, (&stored, &ready), &mut found).await?;
                 Some(ready)
@@ -267,13 +274,26 @@ impl Messages {
 }
 
 impl Messages {
-    /// What cannot be a key is no template's.
-    async fn active(&self, cx: &Cx, key: &str) -> Result<Arc<Stored>, AcceptError> {
-        let found = match key.parse::<TemplateKey>() {
-            Ok(key) => self.templates.active(cx, &key).await?,
-            Err(_) => None,
+    /// The stored template that is meant. What cannot be a key is no template's.
+    pub(super) async fn stored(
+        &self,
+        cx: &Cx,
+        content: &Content,
+    ) -> Result<Arc<Stored>, AcceptError> {
+        let (named, version) = match content {
+            Content::Template(key) => (key.as_str(), None),
+            Content::Version(key, version) => (key.as_str(), Some(*version)),
+            Content::Inline { .. } => ("", None),
         };
-        found.ok_or_else(|| AcceptError::NoTemplate(key.to_owned()))
+        let found = match (named.parse::<TemplateKey>(), version) {
+            (Ok(key), None) => self.templates.active(cx, &key).await?,
+            (Ok(key), Some(version)) => self.templates.version(cx, &key, version).await?,
+            (Err(_), _) => None,
+        };
+        found.ok_or_else(|| match version {
+            None => AcceptError::NoTemplate(named.to_owned()),
+            Some(version) => AcceptError::NoVersion(named.to_owned(), version),
+        })
     }
 }
 
@@ -349,6 +369,7 @@ async fn missing(
         return Ok(());
     }
     let variables = ready.variables(cx, (&send.to, &send.context), NOWHERE).await?;
+    let variables = if send.test { ready.with_examples(variables) } else { variables };
     for name in templates::missing(stored, &variables) {
         found.push(wrong(&format!("context.{name}"), "the template needs this"));
     }
@@ -375,13 +396,14 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
         parts: send.parts,
         tracking: send.tracking,
         sender: Some(checked.identity.slug),
+        test: send.test,
     };
     let template = match &checked.content {
         Ready::Stored(stored) => Some((stored.key.to_string(), stored.version)),
         Ready::Inline(_) => None,
     };
     let inline = match send.content {
-        Content::Template(_) => None,
+        Content::Template(_) | Content::Version(..) => None,
         Content::Inline { subject, html, text } => Some(Source { subject, html, text }),
     };
     New {
@@ -432,7 +454,17 @@ fn write_one(
         return Ok(before(known, &new.hash));
     };
     let status = match new.skip_reason {
-        Some(_) => Status::Skipped,
+        Some(reason) => {
+            let about = About {
+                id,
+                client: new.client.get(),
+                contact: contact.get(),
+                email: Some(new.to.as_str()),
+                template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
+            };
+            news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
+            Status::Skipped
+        }
         None => {
             promise(tx, cx, id, new)?;
             Status::Queued

@@ -7,13 +7,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Mail};
-use tidings_mail::{
-    Attachment, ComposeError, Content, Disposition as Place, Kind, Letter, Mailbox, compose,
-};
+use tidings_mail::{ComposeError, Kind, Letter, Mailbox, compose};
 use tidings_templates::{Compiled, Part, RenderError, Rendered, Source as Written};
 
 use super::accept::wrong;
-use super::request::{Disposition, PartBody, Tracking, Wrong};
+use super::request::{Tracking, Wrong};
 use super::store::Sendable;
 use crate::links::{Addressee, Links, Source};
 use crate::templates::{Recipient, Stored, Wanted, variables_wanted};
@@ -74,6 +72,16 @@ impl Ready {
             Self::Stored(stored) => stored.names(root),
             Self::Inline(compiled) => compiled.names(root),
         }
+    }
+
+    /// With examples for what is absent.
+    pub(super) fn with_examples(&self, variables: Map<String, Value>) -> Map<String, Value> {
+        let mut all = match self {
+            Self::Stored(stored) => stored.content.examples.clone(),
+            Self::Inline(_) => Map::new(),
+        };
+        all.extend(variables);
+        all
     }
 
     /// What it can name: what is known of the person, what the caller says, and what we say, the later winning.
@@ -159,7 +167,7 @@ pub(super) fn write(
         kind: Kind::Transactional,
         feedback_id: Some(feedback_id(row)),
         headers: row.envelope.headers.clone().into_iter().collect(),
-        attachments: row.envelope.parts.iter().map(attachment).collect(),
+        attachments: row.envelope.parts.iter().map(super::Part::attachment).collect(),
         calendar: None,
     };
     let mut mail = compose(&letter)?;
@@ -173,21 +181,6 @@ pub(super) fn write(
 pub(super) struct Copies {
     pub(super) cc: Vec<EmailAddress>,
     pub(super) bcc: Vec<EmailAddress>,
-}
-
-fn attachment(part: &super::Part) -> Attachment {
-    Attachment {
-        filename: part.filename.clone(),
-        content_type: part.content_type.clone(),
-        content: match &part.body {
-            PartBody::Text(text) => Content::Text(text.clone()),
-            PartBody::Base64(_) => Content::Bytes(part.body.bytes()),
-        },
-        disposition: match part.disposition {
-            Disposition::Attachment => Place::Attachment,
-            Disposition::Inline => Place::Inline { cid: None },
-        },
-    }
 }
 
 /// What Gmail counts complaints by: the template, the workspace, the kind and the sender.

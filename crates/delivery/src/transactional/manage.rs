@@ -6,7 +6,8 @@ use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
 use tidings_kernel::{Outgoing, TimerChange, queues};
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
-use super::store::{self, BODIES, SELECT};
+use super::news::{self, About, News};
+use super::store::{self, SELECT};
 use super::{Message, MessageId, Status};
 
 /// The most characters of a reason.
@@ -201,6 +202,18 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
             Settled::Failed => "message.settle_failed",
         };
         within.record(tx, action, "message", &before.id.to_string())?;
+        let about = About {
+            id: before.id,
+            client: before.client.get(),
+            contact: before.contact,
+            email: before.email.as_deref(),
+            template_key: before.template_key.as_deref(),
+        };
+        let told = match cmd.outcome {
+            Settled::Sent => News::Sent,
+            Settled::Failed => News::Failed,
+        };
+        news::tell_about(&within, tx, &about, &told, within.now())?;
         if cmd.outcome == Settled::Sent {
             // The worker finds that it was sent, and sees that the send log says so.
             let sql = "SELECT idempotency_key FROM transactional_messages WHERE id = $1";
@@ -237,11 +250,7 @@ fn mark_settled(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<bool, Database
 }
 
 /// What happened to it, in order, as far as the ledger knows.
-pub async fn events(cx: &Cx, find: Find) -> Result<Vec<Happened>, FindError> {
-    Ok(history(&show(cx, find).await?.message))
-}
-
-fn history(message: &Message) -> Vec<Happened> {
+pub fn history(message: &Message) -> Vec<Happened> {
     let times = &message.times;
     let ended = |status| (message.status == status).then_some(times.updated_at);
     let all = [
@@ -275,8 +284,11 @@ fn load(tx: &mut Tx<'_>, cx: &Cx, find: Find) -> Result<Found, FindError> {
     if find.client.is_some_and(|client| client != message.client) {
         return Err(FindError::Missing(find.id));
     }
-    let body = |column| Ok::<_, DatabaseError>(row.optional_text(column)?.map(str::to_owned));
-    Ok(Found { message, html: body(BODIES.0)?, text: body(BODIES.1)? })
+    let sql = "SELECT html_body, text_body FROM transactional_messages WHERE id = $1";
+    let bodies = tx.query(sql, &[Param::Int(find.id.get())])?;
+    let bodies = bodies.first().ok_or(FindError::Missing(find.id))?;
+    let body = |column| Ok::<_, DatabaseError>(bodies.optional_text(column)?.map(str::to_owned));
+    Ok(Found { message, html: body(0)?, text: body(1)? })
 }
 
 /// The timer of a message that is scheduled.

@@ -5,9 +5,12 @@
 //! asked for it.
 
 use jiff::Timestamp;
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_kernel::{Outgoing, queues};
+use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::rules::{LEASE, Refusal};
+use super::Status;
+use super::manage::{envelope, in_database};
+use super::rules::{LEASE, MOST_REFUSALS, Refusal};
 use super::store::Sendable;
 
 /// The most characters that are kept of what a provider said.
@@ -19,6 +22,15 @@ pub(super) struct Frozen<'a> {
     pub(super) html: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) message_id: &'a str,
+}
+
+/// What a row says after the provider has taken its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// As it is now: who was erased has none.
+    pub(super) email: Option<String>,
+    /// Where the send log has it, or will.
+    pub(super) logged_at: Timestamp,
 }
 
 /// Claims the message and says that it is being handed over, in one commit: from here on a crash leaves it uncertain.
@@ -52,21 +64,21 @@ pub(super) fn claim(
     Ok(tx.execute(sql, &params)? == 1)
 }
 
-/// The provider has it. Its event may have come before this answer, and then knows more than it. Tells the address as
-/// it is now (who was erased has none), or `None` if this is not the answer that the row waits for.
+/// The provider has it. Its event may have come before this answer, and then knows more than it. `None` if
+/// this is not the answer that the row waits for.
 pub(super) fn accepted(
     tx: &mut Tx<'_>,
     row: &Sendable,
     (provider, provider_id): (&str, Option<&str>),
     now: Timestamp,
-) -> Result<Option<Option<String>>, DatabaseError> {
+) -> Result<Option<Taken>, DatabaseError> {
     let sql = "UPDATE transactional_messages
                SET status = CASE WHEN status IN ('claimed', 'uncertain') THEN 'sent' ELSE status END,
                    sent_at = COALESCE(sent_at, $3), logged_at = COALESCE(logged_at, $3),
                    ses_message_id = COALESCE(ses_message_id, $4), provider = $5,
                    claimed_by = NULL, claimed_until = NULL, updated_at = $3
                WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')
-               RETURNING email";
+               RETURNING email, logged_at";
     let params = [
         Param::Int(row.id.get()),
         Param::Int(row.attempts + 1),
@@ -75,28 +87,54 @@ pub(super) fn accepted(
         Param::Text(provider),
     ];
     let rows = tx.query(sql, &params)?;
-    let email = |row: &Row| Ok(row.optional_text(0)?.map(str::to_owned));
-    rows.first().map(email).transpose()
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(Some(Taken { email: row.optional_text(0)?.map(str::to_owned), logged_at: row.time(1)? }))
 }
 
-/// The provider does not have it, or did not say.
+/// The provider does not have it, or did not say. Tells what became of the row, or `None` if this is not the answer that
+/// it waits for.
 pub(super) fn refused(
     tx: &mut Tx<'_>,
     row: &Sendable,
     refusal: &Refusal,
     (provider, error): (&str, &str),
     now: Timestamp,
-) -> Result<bool, DatabaseError> {
-    let (status, handed) = match refusal {
-        Refusal::Failed => ("failed", "handed_at"),
-        Refusal::Again | Refusal::Later(_) => ("queued", "NULL"),
-        Refusal::Uncertain => ("uncertain", "handed_at"),
+) -> Result<Option<Status>, DatabaseError> {
+    let answer = (provider, error);
+    if let Some(became) = refused_while(tx, (row, Status::Claimed), refusal, answer, now)? {
+        return Ok(Some(became));
+    }
+    let became = refused_while(tx, (row, Status::Uncertain), refusal, answer, now)?;
+    if became == Some(Status::Queued) {
+        // Whoever called it uncertain has acknowledged its message in the queue, so it needs another one.
+        let body = envelope(row.id, row.client, &row.key)?;
+        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+        tx.enqueue(&message, now).map_err(in_database)?;
+    }
+    Ok(became)
+}
+
+fn refused_while(
+    tx: &mut Tx<'_>,
+    (row, status): (&Sendable, Status),
+    refusal: &Refusal,
+    (provider, error): (&str, &str),
+    now: Timestamp,
+) -> Result<Option<Status>, DatabaseError> {
+    // The row has its end before the queue gives its message up.
+    let again =
+        format!("CASE WHEN refusals + 1 >= {MOST_REFUSALS} THEN 'failed' ELSE 'queued' END");
+    let (becomes, handed, refusals) = match refusal {
+        Refusal::Failed => ("'failed'", "handed_at", 0),
+        Refusal::Again => (again.as_str(), "NULL", 1),
+        Refusal::Later(_) => ("'queued'", "NULL", 0),
+        Refusal::Uncertain => ("'uncertain'", "handed_at", 0),
     };
     let sql = format!(
         "UPDATE transactional_messages
-         SET status = '{status}', handed_at = {handed}, last_error = $3, provider = $4,
-             claimed_by = NULL, claimed_until = NULL, updated_at = $5
-         WHERE id = $1 AND attempts = $2 AND status IN ('claimed', 'uncertain')"
+         SET status = {becomes}, handed_at = {handed}, refusals = refusals + {refusals}, last_error = $3,
+             provider = $4, claimed_by = NULL, claimed_until = NULL, updated_at = $5
+         WHERE id = $1 AND attempts = $2 AND status = '{status}' RETURNING status"
     );
     let error = shortened(error);
     let params = [
@@ -106,7 +144,8 @@ pub(super) fn refused(
         Param::Text(provider),
         Param::Int(now.as_millisecond()),
     ];
-    Ok(tx.execute(&sql, &params)? == 1)
+    let rows = tx.query(&sql, &params)?;
+    rows.first().map(|row| row.parsed(0, "a status")).transpose()
 }
 
 /// It cannot be sent as it is, and was not handed to anybody.

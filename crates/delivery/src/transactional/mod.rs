@@ -9,9 +9,11 @@ mod in_flight;
 mod letter;
 mod manage;
 mod marks;
+mod news;
 mod request;
 mod rules;
 mod store;
+mod test_send;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -26,14 +28,16 @@ use tidings_access::ClientId;
 pub use accept::{AcceptError, Accepted, Messages, Preview};
 pub use manage::{
     CancelError, Find, FindError, Found, Happened, List, MAX_REASON, Settle, SettleError, Settled,
-    cancel, events, list, settle, show, uncertain,
+    cancel, history, list, settle, show, uncertain,
 };
 pub(crate) use manage::{envelope, in_database};
+pub use news::{failed_id, sent_id};
 pub use request::{
     Content, Disposition, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS,
     MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody, Send,
     Tracking, Wrong,
 };
+pub use test_send::{MAX_TEST, TestSend, Tested};
 pub use worker::{Settings, Worker};
 
 /// The most messages of one batch.

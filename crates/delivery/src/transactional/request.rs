@@ -2,7 +2,7 @@
 //!
 //! Pure: whether the template, the sender and the topic exist is asked elsewhere (`accept`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Slug};
-use tidings_kernel::EmailAddress;
+use tidings_kernel::{EmailAddress, hex};
+use tidings_mail::Attachment;
 
 /// The longest idempotency key.
 pub const MAX_KEY: usize = 255;
@@ -55,6 +56,8 @@ pub struct Send {
     pub scheduled_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub tracking: Tracking,
+    /// Somebody tries a template: examples stand in for what is absent, and the subject says so.
+    pub test: bool,
 }
 
 /// What the mail says. Both are templates: what is not the caller's own text belongs into `context`.
@@ -62,6 +65,8 @@ pub struct Send {
 pub enum Content {
     /// The active version of a stored template.
     Template(String),
+    /// One version of it, active or not.
+    Version(String, i64),
     Inline {
         subject: String,
         html: Option<String>,
@@ -135,6 +140,7 @@ impl Send {
             scheduled_at: None,
             idempotency_key: None,
             tracking: Tracking::On,
+            test: false,
         }
     }
 
@@ -166,7 +172,7 @@ impl Send {
         let parts = self.parts.iter().map(|part| part.body.as_str().len());
         let mut bytes: usize = parts.sum();
         match &self.content {
-            Content::Template(key) => {
+            Content::Template(key) | Content::Version(key, _) => {
                 if key.is_empty() || key.len() > MAX_KEY || key.contains('\0') {
                     found.wrong("template", "use the key of a template");
                 }
@@ -207,15 +213,8 @@ impl Send {
         }
         for (place, part) in self.parts.iter().enumerate().take(MAX_PARTS) {
             let field = |name: &str| format!("parts[{place}].{name}");
-            if !is_content_type(&part.content_type) {
-                found.wrong(&field("content_type"), "use a type such as text/calendar");
-            }
-            if let Some(name) = &part.filename
-                && (name.is_empty()
-                    || name.len() > MAX_KEY
-                    || name.chars().any(|c| c.is_control() || matches!(c, '/' | '\\')))
-            {
-                found.wrong(&field("filename"), "use 1 to 255 characters, and no path");
+            for violation in tidings_mail::check_attachment(&part.attachment()) {
+                found.wrong(&field(&violation.field), violation.problem);
             }
             match &part.body {
                 PartBody::Text(text) => {
@@ -224,9 +223,6 @@ impl Send {
                             &field("text"),
                             format!("use at most {MAX_PART_CHARS} characters"),
                         );
-                    }
-                    if !part.content_type.starts_with("text/") {
-                        found.wrong(&field("content_type"), "what is not text/… needs base64");
                     }
                     if text.contains('\0') {
                         found.wrong(&field("text"), "use no U+0000");
@@ -245,21 +241,14 @@ impl Send {
         if self.headers.len() > MAX_HEADERS {
             found.wrong("headers", format!("use at most {MAX_HEADERS} headers"));
         }
+        let mut seen = BTreeSet::new();
         for (name, value) in self.headers.iter().take(MAX_HEADERS) {
             let field = format!("headers.{name}");
-            if !is_header_name(name) {
-                found.wrong(&field, "use a name of 1 to 64 letters, digits and hyphens");
-            } else if is_reserved(name) {
-                found.wrong(&field, "this header is ours to write");
+            for violation in tidings_mail::check_header(name, value) {
+                found.wrong(&field, format!("{}: {}", violation.field, violation.problem));
             }
-            if value.is_empty()
-                || value.len() > MAX_LINE
-                || value.chars().any(|c| c.is_control() || !c.is_ascii())
-            {
-                found.wrong(
-                    &field,
-                    format!("use 1 to {MAX_LINE} ASCII characters without control characters"),
-                );
+            if !seen.insert(name.to_ascii_lowercase()) {
+                found.wrong(&field, "use each header once, in whatever case");
             }
         }
     }
@@ -272,11 +261,12 @@ impl Send {
         };
         let content = match &self.content {
             Content::Template(key) => json!({ "template": key }),
+            Content::Version(key, version) => json!({ "template": key, "version": version }),
             Content::Inline { subject, html, text } => {
                 json!({ "subject": subject, "html": html, "text": text })
             }
         };
-        let request = json!({
+        let mut request = json!({
             "to": self.to.as_str(),
             "content": content,
             "context": self.context,
@@ -291,9 +281,30 @@ impl Send {
             "scheduled_at": self.scheduled_at.map(Timestamp::as_millisecond),
             "tracking": self.tracking,
         });
+        if self.test {
+            request["test"] = true.into();
+        }
         let mut hash = Sha256::new();
         canonical(&request, &mut hash);
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
+    }
+}
+
+impl Part {
+    /// As a letter has it.
+    pub(super) fn attachment(&self) -> Attachment {
+        Attachment {
+            filename: self.filename.clone(),
+            content_type: self.content_type.clone(),
+            content: match &self.body {
+                PartBody::Text(text) => tidings_mail::Content::Text(text.clone()),
+                PartBody::Base64(_) => tidings_mail::Content::Bytes(self.body.bytes()),
+            },
+            disposition: match self.disposition {
+                Disposition::Attachment => tidings_mail::Disposition::Attachment,
+                Disposition::Inline => tidings_mail::Disposition::Inline { cid: None },
+            },
+        }
     }
 }
 
@@ -305,7 +316,7 @@ impl PartBody {
     }
 
     /// As it is attached. `check` has refused what is not base64.
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Text(text) => text.clone().into_bytes(),
             Self::Base64(text) => BASE64_STANDARD.decode(text).unwrap_or_default(),
@@ -371,49 +382,6 @@ fn holds_nul(value: &Value) -> bool {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
-}
-
-fn is_header_name(name: &str) -> bool {
-    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-}
-
-/// What we write ourselves, and what would tell the provider or the reader something else than we do.
-fn is_reserved(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let prefixes = ["content-", "x-ses-", "dkim-", "arc-", "list-", "resent-", "received"];
-    prefixes.iter().any(|prefix| name.starts_with(prefix))
-        || matches!(
-            name.as_str(),
-            "from"
-                | "sender"
-                | "reply-to"
-                | "to"
-                | "cc"
-                | "bcc"
-                | "subject"
-                | "date"
-                | "message-id"
-                | "mime-version"
-                | "return-path"
-                | "feedback-id"
-                | "authentication-results"
-        )
-}
-
-/// `type/subtype`, and parameters without surprises.
-fn is_content_type(text: &str) -> bool {
-    let token = |text: &str| {
-        !text.is_empty()
-            && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$&^_.+-".contains(c))
-    };
-    let (kind, parameters) = text.split_once(';').unwrap_or((text, ""));
-    let printable = parameters.chars().all(|c| c.is_ascii_graphic() || c == ' ');
-    let multipart = kind.starts_with("multipart/") || kind.starts_with("message/");
-    let parts = kind.trim_end().split_once('/');
-    text.len() <= 200
-        && printable
-        && !multipart
-        && parts.is_some_and(|(one, other)| token(one) && token(other))
 }
 
 /// Feeds a value so that two values with the same fields give the same bytes, in whatever order they were written.

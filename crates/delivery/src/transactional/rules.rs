@@ -10,6 +10,8 @@ use super::Status;
 /// How long a claim holds. Whoever comes later and finds neither an answer nor the claimant calls it uncertain; an
 /// answer that comes after all still counts.
 pub(super) const LEASE: SignedDuration = SignedDuration::from_mins(2);
+/// So often a provider says "not now" before it is a refusal for good: fewer than a queue hands a message over.
+pub(super) const MOST_REFUSALS: u32 = 10;
 /// How long a message waits that cannot be sent now for a reason that is not its own.
 const PAUSE: Duration = Duration::from_secs(60);
 /// How long it waits if the provider wants us to be slower and does not say for how long.

@@ -61,6 +61,8 @@ pub(super) struct Envelope {
     pub(super) tracking: Tracking,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sender: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) test: bool,
 }
 
 /// A row that is to be sent.
@@ -219,15 +221,13 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
     })
 }
 
+/// Without the bodies: a page of messages must not bring megabytes.
 pub(super) const SELECT: &str =
     "SELECT id, client_id, lead_id, email, idempotency_key, template_key, template_version, from_email, from_name,
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
-            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, html_body, text_body
+            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at
      FROM transactional_messages";
-
-/// Where `SELECT` has the bodies.
-pub(super) const BODIES: (usize, usize) = (31, 32);
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
     let text = |column| Ok::<_, DatabaseError>(row.optional_text(column)?.map(str::to_owned));

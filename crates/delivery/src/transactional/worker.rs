@@ -15,9 +15,11 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
 use tidings_sql::{DatabaseError, Tx};
 
+use super::Status;
 use super::accept::question;
 use super::letter::{self, Copies, Text};
 use super::marks::{self, Frozen};
+use super::news::{self, News};
 use super::rules::{self, Refusal, Step};
 use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
@@ -28,6 +30,8 @@ use crate::templates::{Stored, TemplateKey, Templates};
 
 /// How long a message waits that somebody else was faster with.
 const A_MOMENT: Duration = Duration::from_secs(5);
+/// How long a message waits while a store cannot be used. It may be for as long as that takes.
+const STORE_PAUSE: Duration = Duration::from_secs(15);
 /// How often an answer is written down before it is given up, which leaves the message uncertain.
 const TRIES: usize = 3;
 
@@ -71,7 +75,12 @@ impl Work<TransactionalEmail> for Worker {
             Ok(outcome) => outcome,
             Err(error) => {
                 let causes = tidings_kernel::causes(&error);
-                Outcome::retry(format!("message {id} could not be worked on: {causes}"))
+                let reason = format!("message {id} could not be worked on: {causes}");
+                if error.is_passing() {
+                    Outcome::wait(reason, STORE_PAUSE)
+                } else {
+                    Outcome::retry(reason)
+                }
             }
         }
     }
@@ -114,11 +123,11 @@ impl Worker {
             return Ok(Outcome::dead(format!("message {id} is of no workspace")));
         };
         let to = row.email.as_deref().and_then(|text| text.parse::<EmailAddress>().ok());
-        let Some(to) = to else { return self.fail(&row, "its address cannot be read").await };
+        let Some(to) = to else { return self.fail(&cx, &row, "its address cannot be read").await };
         let asked = question(row.client, to.clone(), row.topic);
         match eligibility::check(&cx, &asked).await?.verdict {
             Verdict::Send => {}
-            Verdict::Skip(reason) => return self.skip(&row, reason.as_str()).await,
+            Verdict::Skip(reason) => return self.skip(&cx, &row, reason.as_str()).await,
             Verdict::Defer { reason, until } => {
                 let reason = reason.as_str();
                 let after = rules::until(until, cx.now());
@@ -132,15 +141,15 @@ impl Worker {
         }
         let ready = match self.prepare(&cx, &row, &to).await? {
             Ok(ready) => ready,
-            Err(why) => return self.fail(&row, &why).await,
+            Err(why) => return self.fail(&cx, &row, &why).await,
         };
         if !self.claim(&row, &ready).await? {
             return Ok(overtaken(&row));
         }
         let answer = self.sender.send(&ready.mail).await;
         match answer {
-            Ok(accepted) => self.accepted(row, ready.content, accepted).await,
-            Err(error) => self.refused(&row, &error).await,
+            Ok(accepted) => self.accepted(&cx, row, ready.content, accepted).await,
+            Err(error) => self.refused(&cx, &row, &error).await,
         }
     }
 
@@ -151,6 +160,7 @@ impl Worker {
         row: &Sendable,
         to: &EmailAddress,
     ) -> Result<Result<Ready, String>, StorageError> {
+        self.links.refresh(cx.now()).await?;
         let content = match self.content(cx, row, to).await? {
             Ok(content) => content,
             Err(why) => return Ok(Err(why)),
@@ -197,9 +207,11 @@ impl Worker {
         let whom = letter::addressee(row);
         let urls = (self.links.unsubscribe(&whom), self.links.preferences(&whom));
         let variables = ready.variables(cx, (to, &row.context), (&urls.0, &urls.1)).await?;
+        let test = row.envelope.test;
+        let variables = if test { ready.with_examples(variables) } else { variables };
         let rendered = ready.render(&variables).map_err(|error| error.to_string());
         Ok(rendered.map(|rendered| Text {
-            subject: rendered.subject,
+            subject: if test { format!("[Test] {}", rendered.subject) } else { rendered.subject },
             html: rendered.html.map(|html| letter::tracked(&html, row, &self.links)),
             text: rendered.text,
         }))
@@ -250,38 +262,57 @@ impl Worker {
 
     async fn accepted(
         &self,
+        cx: &Cx,
         mut row: Sendable,
         content: Text,
         accepted: Accepted,
     ) -> Result<Outcome, StorageError> {
         let (provider, now) = (self.sender.name(), self.access.now());
-        let (claimed, provider_id) = (row.clone(), accepted.provider_id.clone());
+        let (cx, claimed, provider_id) = (cx.clone(), row.clone(), accepted.provider_id.clone());
         let known = self.insist(move |tx| {
-            marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)
+            let known = marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)?;
+            if known.is_some() {
+                news::tell(&cx, tx, &claimed, &News::Sent, now)?;
+            }
+            Ok(known)
         });
-        let Some(email) = known.await? else {
+        let Some(known) = known.await? else {
             let id = row.id;
             tracing::warn!(message.id = %id, "An answer for message {id} came when it had its end");
             return Ok(Outcome::Done);
         };
         tracing::info!(message.id = %row.id, provider, "Message {} accepted by {provider}", row.id);
         row.content = Some(store::Source { subject: content.subject, html: None, text: None });
-        row.email = email;
+        row.email = known.email;
         row.provider_message_id = accepted.provider_id;
-        row.logged_at = Some(now);
+        row.logged_at = Some(known.logged_at);
         self.log(&row).await
     }
 
-    async fn refused(&self, row: &Sendable, error: &SendError) -> Result<Outcome, StorageError> {
+    async fn refused(
+        &self,
+        cx: &Cx,
+        row: &Sendable,
+        error: &SendError,
+    ) -> Result<Outcome, StorageError> {
         let id = row.id;
         let (refusal, provider) = (rules::refused(error), self.sender.name());
         let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
-        let decided = refusal.clone();
-        let known =
-            self.insist(move |tx| marks::refused(tx, &claimed, &decided, (provider, &text), now));
-        known.await?;
+        let (cx, decided) = (cx.clone(), refusal.clone());
+        let known = self.insist(move |tx| {
+            let became = marks::refused(tx, &claimed, &decided, (provider, &text), now)?;
+            if became == Some(Status::Failed) {
+                news::tell(&cx, tx, &claimed, &News::Failed, now)?;
+            }
+            Ok(became)
+        });
+        let became = known.await?;
         // What the provider said is in the row: it may name a person.
         Ok(match refusal {
+            Refusal::Again if became == Some(Status::Failed) => {
+                tracing::warn!(message.id = %id, provider, "Message {id} was refused too often");
+                Outcome::Done
+            }
             Refusal::Failed => {
                 tracing::info!(message.id = %id, provider, "Message {id} was refused for good");
                 Outcome::Done
@@ -324,18 +355,37 @@ impl Worker {
         Ok(Outcome::Done)
     }
 
-    async fn fail(&self, row: &Sendable, why: &str) -> Result<Outcome, StorageError> {
-        let (gone, why, now) = (row.clone(), why.to_owned(), self.access.now());
-        if !self.mark(move |tx| marks::failed(tx, &gone, &why, now)).await? {
+    async fn fail(&self, cx: &Cx, row: &Sendable, why: &str) -> Result<Outcome, StorageError> {
+        let (cx, gone, why, now) = (cx.clone(), row.clone(), why.to_owned(), self.access.now());
+        let mark = self.mark(move |tx| {
+            let marked = marks::failed(tx, &gone, &why, now)?;
+            if marked {
+                news::tell(&cx, tx, &gone, &News::Failed, now)?;
+            }
+            Ok(marked)
+        });
+        if !mark.await? {
             return Ok(overtaken(row));
         }
         tracing::info!(message.id = %row.id, "Message {} cannot be sent", row.id);
         Ok(Outcome::Done)
     }
 
-    async fn skip(&self, row: &Sendable, reason: &'static str) -> Result<Outcome, StorageError> {
-        let (gone, now) = (row.clone(), self.access.now());
-        if !self.mark(move |tx| marks::skipped(tx, &gone, reason, now)).await? {
+    async fn skip(
+        &self,
+        cx: &Cx,
+        row: &Sendable,
+        reason: &'static str,
+    ) -> Result<Outcome, StorageError> {
+        let (cx, gone, now) = (cx.clone(), row.clone(), self.access.now());
+        let mark = self.mark(move |tx| {
+            let marked = marks::skipped(tx, &gone, reason, now)?;
+            if marked {
+                news::tell(&cx, tx, &gone, &News::Skipped(reason), now)?;
+            }
+            Ok(marked)
+        });
+        if !mark.await? {
             return Ok(overtaken(row));
         }
         tracing::info!(message.id = %row.id, reason, "Message {} is not sent", row.id);

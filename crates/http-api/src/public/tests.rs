@@ -99,7 +99,7 @@ impl World {
         };
         let links = Links::load(cx.database(), "https://m.example.org", cx.now()).await.unwrap();
         let tracking = Tracking { access: bed.access.clone(), links };
-        let limits = Limits { max_body: 1 << 20, request_timeout: Duration::from_secs(5) };
+        let limits = Limits::uniform(1 << 20, Duration::from_secs(5));
         let router = public(tracking.clone(), limits);
         Self { bed, cx, tracking, router, to, pending: made[1].1.get() }
     }
@@ -181,7 +181,7 @@ impl World {
     }
 
     async fn work(&self) -> usize {
-        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone())).await
+        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone(), None)).await
     }
 
     /// What differs from run to run is put out of sight.

@@ -10,7 +10,7 @@ use tidings_delivery::capture::{self, Captured, CapturedId, FindError, Opened};
 use utoipa::ToSchema;
 
 use super::auth::{Manage, Needs, Read, Refusals};
-use super::input::{Cursor, Listing};
+use super::input::Listing;
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody};
 
@@ -161,18 +161,6 @@ pub(super) async fn clear(
 fn numbered(text: &str) -> Result<CapturedId, Problem> {
     let id = text.parse::<i64>().ok().filter(|id| *id > 0).map(CapturedId::from);
     id.ok_or_else(|| Problem::not_found("there is no such captured mail"))
-}
-
-impl Cursor for CapturedId {
-    const LIST: &'static str = "captured";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
-    }
 }
 
 impl From<Captured> for CapturedBody {

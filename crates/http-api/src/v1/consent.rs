@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tidings_access::Slug;
-use tidings_kernel::EmailAddress;
 use tidings_people::consent::preferences::{
     self, MAX_TOPICS, Preference, Preferences, Switch, SwitchError,
 };
@@ -16,7 +15,8 @@ use tidings_people::consent::{Act, By, Line, Proof, subscriptions as consent_to}
 use utoipa::ToSchema;
 
 use super::auth::{Manage, Needs, Read, Refusals};
-use super::input::{Body, Cursor, Fields, FromFields, Listing};
+use super::contacts::{addressed, nobody};
+use super::input::{Body, Fields, FromFields, Listing};
 use super::subscriptions::{SubscriptionBody, wrong};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody};
@@ -200,15 +200,6 @@ pub(super) async fn log(
     Ok(ListBody::answer(page.ok_or_else(nobody)?))
 }
 
-/// What is no address is nobody's.
-pub(super) fn addressed(text: &str) -> Result<EmailAddress, Problem> {
-    text.parse().map_err(|_| nobody())
-}
-
-pub(super) fn nobody() -> Problem {
-    Problem::not_found("there is no contact with this address")
-}
-
 impl FromFields for NewPreferences {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let topics = match fields.optional_object("topics") {
@@ -228,18 +219,6 @@ impl FromFields for NewPreferences {
         let by = fields.optional("by");
         let (source, reason) = (fields.optional("source"), fields.optional("reason"));
         Some(Self { topics: topics?, by: by?, source: source?, reason: reason? })
-    }
-}
-
-impl Cursor for ProofId {
-    const LIST: &'static str = "consent";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
     }
 }
 

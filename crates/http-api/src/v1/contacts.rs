@@ -1,6 +1,7 @@
 //! `/v1/contacts`: the people of the caller's workspace.
 
 mod bodies;
+pub(super) mod files;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -108,7 +109,7 @@ pub(super) async fn show(
     who: Needs<Read>,
     Path(email): Path<String>,
 ) -> Result<Json<EverythingBody>, Problem> {
-    let found = contacts::get(&v1.cx(&who), &named(&email)?).await?;
+    let found = contacts::get(&v1.cx(&who), &addressed(&email)?).await?;
     found.map(|everything| Json(everything.into())).ok_or_else(nobody)
 }
 
@@ -135,7 +136,7 @@ pub(super) async fn change(
     Path(email): Path<String>,
     Body(change): Body<ChangeContact>,
 ) -> Result<Json<ContactBody>, Problem> {
-    let update = Update { email: named(&email)?, edit: change.into() };
+    let update = Update { email: addressed(&email)?, edit: change.into() };
     Ok(Json(contacts::update(&v1.cx(&who), update).await?.into()))
 }
 
@@ -160,7 +161,7 @@ pub(super) async fn erase(
     who: Needs<Manage>,
     Path(email): Path<String>,
 ) -> Result<Json<ErasedBody>, Problem> {
-    let done = contacts::erase(&v1.cx(&who), &named(&email)?).await?;
+    let done = contacts::erase(&v1.cx(&who), &addressed(&email)?).await?;
     Ok(Json(ErasedBody { erased: done.erased }))
 }
 
@@ -272,15 +273,15 @@ async fn tagged(
     email: &str,
     change: TagChange,
 ) -> Result<Json<ContactBody>, Problem> {
-    Ok(Json(contacts::tag(&v1.cx(who), named(email)?, change).await?.into()))
+    Ok(Json(contacts::tag(&v1.cx(who), addressed(email)?, change).await?.into()))
 }
 
 /// What cannot be an address is nobody's.
-pub(super) fn named(text: &str) -> Result<EmailAddress, Problem> {
+pub(super) fn addressed(text: &str) -> Result<EmailAddress, Problem> {
     text.parse().map_err(|_| nobody())
 }
 
-fn nobody() -> Problem {
+pub(super) fn nobody() -> Problem {
     Problem::not_found(UpdateError::Missing)
 }
 

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 
 use super::V1;
 use super::auth::{Needs, Read, Refusals};
-use super::consent::{addressed, nobody};
+use super::contacts::{addressed, nobody};
 use super::input::{Fields, FromFields, Params};
 use super::subscriptions::{the_audience, the_client, wrong};
 use crate::problem::{Problem, ProblemBody};

@@ -135,18 +135,7 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Option<Vec<T>>> {
-        let values = match self.take(name) {
-            None => return Some(None),
-            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
-            Some(_) => {
-                return self.wrong(name, format_args!("use a list of at most {ENTRIES} texts"));
-            }
-        };
-        let read = values.iter().enumerate();
-        let read = read.map(|(place, value)| self.text(&format!("{name}[{place}]"), value));
-        // All of them first: the first mistake must not hide the second.
-        let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect::<Option<_>>().map(Some)
+        self.entries(name, "texts", |fields, entry, value| fields.text(entry, &value))
     }
 
     /// An object that may be left out. Whoever asks checks what is in it.
@@ -171,17 +160,7 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Option<Vec<T>>> {
-        let values = match self.take(name) {
-            None => return Some(None),
-            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
-            Some(_) => {
-                return self.wrong(name, format_args!("use a list of at most {ENTRIES} objects"));
-            }
-        };
-        let read = values.into_iter().enumerate();
-        let read = read.map(|(place, value)| self.object(&format!("{name}[{place}]"), value));
-        let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect::<Option<_>>().map(Some)
+        self.entries(name, "objects", Self::object)
     }
 
     /// Whatever it is. Whoever asks checks it.
@@ -191,19 +170,30 @@ impl Fields {
 
     /// A list of objects that must be there. It may be empty, but not longer than anybody needs.
     pub(super) fn objects<T: FromFields>(&mut self, name: &'static str) -> Option<Vec<T>> {
-        let values = match self.take(name) {
-            None => return self.wrong(name, "this is required"),
-            Some(Value::Array(values)) => values,
-            Some(_) => return self.wrong(name, "use a list of objects"),
-        };
-        if values.len() > ENTRIES {
-            return self.wrong(name, format_args!("use a list of at most {ENTRIES} objects"));
+        match self.optional_objects(name)? {
+            Some(values) => Some(values),
+            None => self.wrong(name, "this is required"),
         }
-        let read = values.into_iter().enumerate();
-        let read = read.map(|(place, value)| self.object(&format!("{name}[{place}]"), value));
+    }
+
+    fn entries<T>(
+        &mut self,
+        name: &'static str,
+        what: &str,
+        read: impl Fn(&mut Self, &str, Value) -> Option<T>,
+    ) -> Option<Option<Vec<T>>> {
+        let values = match self.take(name) {
+            None => return Some(None),
+            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {ENTRIES} {what}"));
+            }
+        };
+        let entries = values.into_iter().enumerate();
+        let entries = entries.map(|(place, value)| read(self, &format!("{name}[{place}]"), value));
         // All of them first: the first mistake must not hide the second.
-        let read: Vec<Option<T>> = read.collect();
-        read.into_iter().collect()
+        let entries: Vec<Option<T>> = entries.collect();
+        entries.into_iter().collect::<Option<_>>().map(Some)
     }
 
     fn object<T: FromFields>(&mut self, field: &str, value: Value) -> Option<T> {
@@ -350,16 +340,30 @@ impl Cursor for Slug {
     }
 }
 
-impl Cursor for KeyId {
-    const LIST: &'static str = "keys";
+/// The ids of rows are all read alike.
+macro_rules! lists_by_id {
+    ($($id:ty: $list:literal,)*) => {$(
+        impl Cursor for $id {
+            const LIST: &'static str = $list;
 
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
+            fn to_text(&self) -> String {
+                self.get().to_string()
+            }
 
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
-    }
+            fn from_text(text: &str) -> Option<Self> {
+                text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
+            }
+        }
+    )*};
+}
+
+lists_by_id! {
+    KeyId: "keys",
+    tidings_delivery::capture::CapturedId: "captured",
+    tidings_delivery::transactional::MessageId: "messages",
+    tidings_people::consent::proof::ProofId: "consent",
+    tidings_webhooks::EndpointId: "webhooks",
+    tidings_webhooks::DeliveryId: "webhook-deliveries",
 }
 
 impl Cursor for tidings_delivery::templates::TemplateKey {

@@ -5,8 +5,10 @@
 
 mod audiences;
 mod auth;
+mod body;
 mod captured;
 mod clients;
+mod confirmation;
 mod consent;
 mod contacts;
 mod eligibility;
@@ -23,6 +25,7 @@ mod stats;
 mod subscriptions;
 mod suppressions;
 mod templates;
+mod test_send;
 #[cfg(test)]
 mod tests;
 mod topics;
@@ -36,7 +39,9 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
 use tidings_access::{Access, StorageError, StoreError};
+use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
+use tidings_kernel::ProviderSuppressions;
 use tidings_signals::replies::Replies;
 use tidings_webhooks::Targets;
 use utoipa::Modify;
@@ -46,6 +51,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::docs::Docs;
 use crate::problem::Problem;
 use crate::{Limits, around};
 use quota::Quotas;
@@ -57,7 +63,11 @@ pub use auth::REFUSED_METRIC;
 pub struct Services {
     pub access: Access,
     pub messages: Messages,
+    /// The links of our mails.
+    pub links: Links,
     pub replies: Replies,
+    /// The provider's own list of addresses that it does not write to, if it has one.
+    pub provider_suppressions: Option<Arc<dyn ProviderSuppressions>>,
     /// Where webhooks may lead.
     pub targets: Targets,
 }
@@ -69,29 +79,44 @@ pub(crate) struct V1 {
     quotas: Arc<Quotas>,
 }
 
-/// The routes under `/v1`, to be merged with `router`.
+/// The routes under `/v1`, and the page about them, to be merged with `router`.
 pub fn v1(services: Services, limits: Limits) -> Router {
     let state = V1 { services, quotas: Arc::default() };
-    let (routes, description) = with_key().split_for_parts();
-    let description = Arc::new(text(&description));
+    let description = Arc::new(openapi());
+    let docs = Docs::new(&description);
     let describe = move || async move {
         ([(header::CONTENT_TYPE, "application/json")], description.as_str().to_owned())
     };
-    let routes = routes
-        .route_layer(from_fn_with_state(state.clone(), auth::identify))
-        // After the layer: whoever wants to read how it works needs no key yet.
-        .route("/v1/openapi.json", get(describe));
-    around(routes, limits).with_state(state)
+    let identified = |routes: OpenApiRouter<V1>| {
+        let (routes, _) = routes.split_for_parts();
+        routes.route_layer(from_fn_with_state(state.clone(), auth::identify))
+    };
+    // After the layer: whoever wants to read how it works needs no key yet.
+    let routes = identified(with_key())
+        .route("/v1/openapi.json", get(describe))
+        .route("/docs", get(move || async move { docs.answer() }));
+    let files = around(identified(with_file()), limits.of_files());
+    around(routes, limits).merge(files).with_state(state)
 }
 
 /// The description as it is served and as it is checked in.
 pub fn openapi() -> String {
-    text(&with_key().to_openapi())
+    let mut description = with_key().to_openapi();
+    description.merge(with_file().to_openapi());
+    body::describe(&mut description);
+    text(&description)
 }
 
 fn text(description: &OpenApi) -> String {
     let text = serde_json::to_string_pretty(description).expect("a description has only text keys");
     text + "\n"
+}
+
+/// What takes or gives a whole file, and may be long and take long.
+fn with_file() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(contacts::files::take))
+        .routes(routes!(contacts::files::give))
 }
 
 fn with_key() -> OpenApiRouter<V1> {
@@ -154,6 +179,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::activate))
         .routes(routes!(templates::deactivate))
         .routes(routes!(templates::preview))
+        .routes(routes!(test_send::send))
         .routes(routes!(templates::display_names, templates::set_display_names))
 }
 

@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 
 use super::V1;
 use super::auth::{Manage, Needs, Refusals};
+use super::confirmation::{self, ConfirmationBody};
 use super::input::{Body, Fields, FromFields};
 use crate::problem::{Problem, ProblemBody, Violation};
 
@@ -63,6 +64,8 @@ pub(super) struct OutcomeBody {
     unsubscribed_from_everything: bool,
     /// A confirmation is waited for
     to_confirm: bool,
+    /// The mail that asks for it, if this call was to send one
+    confirmation: Option<ConfirmationBody>,
     /// Whether anything changed
     changed: bool,
 }
@@ -160,9 +163,10 @@ enum Word {
 
 /// Subscribe somebody
 ///
-/// Where the audience wants a confirmation, the subscription is pending until it comes, and `to_confirm` says so. What
-/// the person took back comes back only `by` the person, or by an operator with a reason. Doing it twice changes
-/// nothing. Needs the scope `manage`.
+/// Where the audience wants a confirmation, the subscription is pending until it comes, and `to_confirm` says so: then a
+/// mail with a link asks for it, made from the audience's template and sent by the client that calls. Each call while it
+/// is pending sends one more, at most three within 24 hours. What the person took back comes back only `by` the person,
+/// or by an operator with a reason. Otherwise doing it twice changes nothing. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/subscriptions",
@@ -195,7 +199,9 @@ pub(super) async fn subscribe(
         confirmed: new.confirmed.unwrap_or(false),
         act: new.said.act(By::Import),
     };
-    Ok(Json(subscriptions::subscribe(&cx, cmd).await?.into()))
+    let outcome = subscriptions::subscribe(&cx, cmd).await?;
+    let confirmation = confirmation::ask(&v1, &cx, who.caller().client_id, &outcome).await?;
+    Ok(Json(OutcomeBody { confirmation, ..outcome.into() }))
 }
 
 /// Unsubscribe somebody
@@ -403,6 +409,7 @@ impl From<Outcome> for OutcomeBody {
             subscription: outcome.subscription.map(Into::into),
             unsubscribed_from_everything: outcome.left_everything,
             to_confirm: outcome.to_confirm,
+            confirmation: None,
             changed: outcome.changed,
         }
     }

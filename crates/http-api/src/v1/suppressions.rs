@@ -38,6 +38,17 @@ pub(super) struct SuppressionBody {
     note: Option<String>,
 }
 
+#[derive(Serialize, ToSchema)]
+#[schema(as = LiftedSuppression)]
+pub(super) struct LiftedBody {
+    #[serde(flatten)]
+    suppression: SuppressionBody,
+    /// The list of the mail provider, if it has one of its own: `lifted` there too, `not_reached` (it may go on refusing
+    /// mail to the address: remove it there by hand), or `none`
+    #[schema(pattern = "^(lifted|not_reached|none)$", example = "none")]
+    provider: &'static str,
+}
+
 #[derive(ToSchema)]
 pub(super) struct NewSuppression {
     #[schema(value_type = String, format = Email, min_length = 3, max_length = 254, example = "ada@example.org")]
@@ -163,7 +174,7 @@ pub(super) async fn show(
         ("reason" = String, Query, description = "Why it is lifted", min_length = 1, max_length = 500)
     ),
     responses(
-        (status = 200, description = "What was lifted", body = SuppressionBody),
+        (status = 200, description = "What was lifted", body = LiftedBody),
         (status = 404, description = "The address is not suppressed", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "There is no reason", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
@@ -174,9 +185,11 @@ pub(super) async fn lift(
     who: Needs<Manage>,
     Path(email): Path<String>,
     Params(Why { reason }): Params<Why>,
-) -> Result<Json<SuppressionBody>, Problem> {
+) -> Result<Json<LiftedBody>, Problem> {
     let lift = Lift { email: named(&email)?, reason };
-    Ok(Json(suppression::lift(&v1.cx(&who), lift).await?.into()))
+    let provider = v1.services.provider_suppressions.as_deref();
+    let (was, there) = suppression::lift_everywhere(&v1.cx(&who), lift, provider).await?;
+    Ok(Json(LiftedBody { suppression: was.into(), provider: there.as_str() }))
 }
 
 fn named(text: &str) -> Result<EmailAddress, Problem> {

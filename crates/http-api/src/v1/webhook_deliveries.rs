@@ -32,7 +32,7 @@ pub(super) struct DeliveryBody {
     event_type: String,
     #[schema(value_type = String, pattern = "^(pending|delivered|failed)$")]
     status: &'static str,
-    /// Why it failed: `exhausted`, `endpoint_gone`, `endpoint_disabled` or `erased`
+    /// Why it failed: `exhausted`, `endpoint_gone`, `endpoint_disabled`, `lost` (nobody came to try it) or `erased`
     #[schema(example = "exhausted")]
     failure: Option<String>,
     /// Since it was made or last replayed
@@ -250,18 +250,6 @@ impl FromFields for ReplaySince {
             Some(since) => Some(Self { since }),
             None => fields.wrong("since", "this is required"),
         }
-    }
-}
-
-impl Cursor for DeliveryId {
-    const LIST: &'static str = "webhook-deliveries";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
     }
 }
 

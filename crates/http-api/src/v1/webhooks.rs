@@ -80,8 +80,9 @@ pub(super) struct NewWebhook {
 pub(super) struct WebhookChange {
     #[schema(value_type = Option<String>, example = "https://example.org/hooks", max_length = 2048)]
     url: Option<EndpointUrl>,
+    /// A null removes it
     #[schema(value_type = Option<String>, example = "The shop's CRM", min_length = 1, max_length = 200)]
-    description: Option<Description>,
+    description: Option<Option<Description>>,
     /// What it is told from now on; `["*"]` means everything
     #[schema(value_type = Option<Vec<String>>, example = json!(["email.sent", "email.bounced"]), min_items = 1, max_items = 100)]
     event_types: Option<EventTypes>,
@@ -306,7 +307,7 @@ impl FromFields for NewWebhook {
 
 impl FromFields for WebhookChange {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let (url, description) = (fields.optional("url"), fields.optional("description"));
+        let (url, description) = (fields.optional("url"), fields.clearable("description"));
         let event_types = event_types(fields);
         Some(Self { url: url?, description: description?, event_types: event_types? })
     }
@@ -331,18 +332,6 @@ fn event_types(fields: &mut Fields) -> Option<Option<EventTypes>> {
     }
     let some: Option<Vec<EventType>> = wanted.into_iter().map(|one| one.0).collect();
     Some(Some(some.map_or(EventTypes::All, |some| some.into_iter().collect())))
-}
-
-impl Cursor for EndpointId {
-    const LIST: &'static str = "webhooks";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
-    }
 }
 
 impl From<Endpoint> for WebhookBody {

@@ -156,7 +156,6 @@ fn attachment(attachment: &Attachment) -> MimePart<'_> {
 /// Its boundary is made of the message id, so that the same letter always becomes the same bytes.
 fn multipart<'x>(kind: &'static str, id: &str, parts: Vec<MimePart<'x>>) -> MimePart<'x> {
     let hash = digest(&SHA256, format!("{kind} {id}").as_bytes());
-    let boundary: String =
-        hash.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let boundary = tidings_kernel::hex(&hash.as_ref()[..16]);
     MimePart::new(ContentType::new(kind).attribute("boundary", format!("={boundary}")), parts)
 }

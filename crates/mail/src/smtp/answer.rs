@@ -18,6 +18,11 @@ pub(super) enum Step {
 }
 
 impl Step {
+    /// Whoever fails here would fail with every message.
+    pub(super) fn is_before_message(self) -> bool {
+        matches!(self, Self::Connect | Self::Login)
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Connect => "the connection",
@@ -37,7 +42,8 @@ pub(super) fn judge(error: &Error, step: Step) -> SendError {
         Some(code) => judge_answer(step, u16::from(code), &said),
         // Without an answer. While the message was being written nobody knows how much of it has arrived.
         None if step == Step::Body => SendError::Uncertain(format!("{}: {said}", step.name())),
-        None if error.is_tls() || error.is_client() => {
+        // Nothing was said of the message yet, so that nothing can be wrong with it.
+        None if step.is_before_message() || error.is_tls() || error.is_client() => {
             SendError::Closed(format!("{}: {said}", step.name()))
         }
         None => SendError::Later(format!("{}: {said}", step.name())),
@@ -72,8 +78,9 @@ pub(super) fn judge_answer(step: Step, code: u16, said: &str) -> SendError {
         (500.., Step::Connect | Step::Login) => SendError::Closed(text),
         (500.., _) if shut => SendError::Closed(text),
         (500.., _) => SendError::Refused(text),
-        (_, Step::Login) => SendError::Later(text),
+        (_, Step::Login) => SendError::Closed(text),
         _ if too_many => SendError::Throttled { reason: text, retry_after: None },
+        (_, Step::Connect) => SendError::Closed(text),
         _ => SendError::Later(text),
     }
 }

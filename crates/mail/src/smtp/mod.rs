@@ -135,9 +135,7 @@ impl Smtp {
         let options = mail_options(connection, mail)?;
         let from = format!("MAIL FROM:<{}>{options}\r\n", mail.from);
         self.command(connection, from, Step::Mail).await?;
-        for to in &mail.to {
-            self.command(connection, format!("RCPT TO:<{to}>\r\n"), Step::Recipient).await?;
-        }
+        self.recipients(connection, mail).await?;
         self.command(connection, "DATA\r\n", Step::Data).await?;
 
         let patience = self.settings.timeout.saturating_mul(2);
@@ -159,6 +157,32 @@ impl Smtp {
         }
     }
 
+    /// The first decides; a copy that the server does not take is left out. Any other trouble is everybody's.
+    async fn recipients(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        mail: &Mail,
+    ) -> Result<(), SendError> {
+        let mut left_out = 0;
+        for (place, to) in mail.to.iter().enumerate() {
+            let command = connection.command(format!("RCPT TO:<{to}>\r\n"));
+            let answer = tokio::time::timeout(self.settings.timeout, command).await;
+            match answer {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) if place > 0 && is_of_mailbox(&error) => left_out += 1,
+                Ok(Err(error)) => return Err(judge(&error, Step::Recipient)),
+                Err(_) => return Err(SendError::Later("no answer in time to RCPT".to_owned())),
+            }
+        }
+        if left_out > 0 {
+            tracing::warn!(
+                copies = left_out,
+                "The server did not take {left_out} copies of a message"
+            );
+        }
+        Ok(())
+    }
+
     async fn command(
         &self,
         connection: &mut AsyncSmtpConnection,
@@ -176,7 +200,11 @@ impl Smtp {
     ) -> Result<T, SendError> {
         match tokio::time::timeout(self.settings.timeout, doing).await {
             Ok(done) => done.map_err(|error| judge(&error, step)),
-            Err(_) => Err(SendError::Later(format!("no answer in time to {}", step.name()))),
+            Err(_) => {
+                let text = format!("no answer in time to {}", step.name());
+                let waits = step.is_before_message();
+                Err(if waits { SendError::Closed(text) } else { SendError::Later(text) })
+            }
         }
     }
 }
@@ -207,6 +235,11 @@ impl Sender for Smtp {
         lease.give_back_if(is_usable(&sent));
         sent
     }
+}
+
+/// Whether the server said something of this one mailbox, and the connection goes on.
+fn is_of_mailbox(error: &Error) -> bool {
+    error.status().is_some_and(|code| u16::from(code) != 421)
 }
 
 /// Whether the connection can carry another message: the server has answered, and not to say goodbye.

@@ -24,9 +24,9 @@ fn an_answer_says_whose_fault_it_is() {
     check(Step::Mail, 530, "5.7.0 authentication required", "closed");
     check(Step::Body, 554, "Message rejected: Sending paused for this account.", "closed");
     check(Step::Login, 535, "5.7.8 authentication failed", "closed");
-    check(Step::Login, 454, "4.7.0 temporary authentication failure", "later");
+    check(Step::Login, 454, "4.7.0 temporary authentication failure", "closed");
     check(Step::Connect, 554, "no service for you", "closed");
-    check(Step::Connect, 421, "4.3.2 shutting down", "later");
+    check(Step::Connect, 421, "4.3.2 shutting down", "closed");
     check(Step::Connect, 421, "4.7.0 too many connections", "throttled");
     check(Step::Mail, 454, "Throttling failure: Maximum sending rate exceeded.", "throttled");
     check(Step::Body, 421, "4.7.28 unusual rate of mail", "throttled");

@@ -207,8 +207,7 @@ fn load(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Option<Waiting>,
                WHERE workspace_id = $1 AND subscription_id = $2";
     let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Int(id.get())])?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let damaged =
-        || DatabaseError::Column { column: 1, found: "something else", expected: "times" };
+    let damaged = || DatabaseError::damaged(1, "times");
     let millis: Vec<i64> = serde_json::from_str(row.text(1)?).map_err(|_| damaged())?;
     let times: Result<_, _> = millis.into_iter().map(Timestamp::from_millisecond).collect();
     Ok(Some(Waiting {

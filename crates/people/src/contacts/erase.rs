@@ -302,18 +302,13 @@ async fn forget(
         let (profile, suppression, memory) = (next(), next(), next());
         let before = memory.as_ref().map(|item| Memory::read(email, item)).unwrap_or_default();
         let profile = profile.map(Profile::from);
+        let expected = Suppression::unchanged(suppression.as_ref());
         let suppression = suppression.map(|item| Suppression::read(email.clone(), &item));
         let after = remembered(&before, profile.as_ref(), suppression.as_ref(), work, now);
         let nothing = profile.is_none() && suppression.is_none();
         if nothing && after == before {
             return Ok(false);
         }
-        let expected = match &suppression {
-            Some(known) => {
-                Expect::That(Condition::eq("suppressedAt", keys::time(known.suppressed_at)))
-            }
-            None => Expect::Absent,
-        };
         let mut txn = Txn::new()
             .delete(&tables::MAIN, keys::suppression(email), expected)
             .delete(&tables::MAIN, keys::suppression_entry(email), Expect::Anything)
@@ -350,7 +345,11 @@ fn remembered(
         actor: None,
         note: None,
     });
-    let suppression = suppression.cloned().or_else(|| before.suppression.clone()).or(flagged);
+    let suppression = match (suppression, &before.suppression) {
+        (Some(now), Some(before)) if !before.replaces(now) => Some(now.clone()),
+        (Some(now), None) => Some(now.clone()),
+        (_, before) => before.clone().or(flagged),
+    };
     let unsubscribed = profile.is_some_and(Profile::unsubscribed).then_some(now);
     let unsubscribed_at = before.unsubscribed_at.or(work.unsubscribed_at).or(unsubscribed);
     Memory { suppression, unsubscribed_at }

@@ -3,7 +3,7 @@
 //! SQLite gets them as a JSON array and PostgreSQL as arrays of its own, so that a statement has the same text however
 //! many there are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
 use tidings_access::Cx;
@@ -72,7 +72,15 @@ pub(super) fn ensure(
     }
     let ids = insert_leads(tx, cx, missing.len())?;
     let made: Vec<(i64, &EmailAddress)> = ids.into_iter().zip(missing).collect();
-    insert_identities(tx, cx, &made, source)?;
+    let kept = insert_identities(tx, cx, &made, source)?;
+    // Somebody else may have been faster with one of them: then his contact is the one, and ours goes.
+    let (made, surplus): (Vec<_>, Vec<_>) = made.into_iter().partition(|(id, _)| kept.contains(id));
+    if !surplus.is_empty() {
+        let ids: Vec<i64> = surplus.iter().map(|(id, _)| *id).collect();
+        for_each(tx, &ids, "DELETE FROM leads WHERE id IN (SELECT id FROM {ids})", &[])?;
+        let emails: Vec<EmailAddress> = surplus.iter().map(|(_, email)| (*email).clone()).collect();
+        contacts.extend(find(tx, cx, &emails)?);
+    }
     insert_organizations(tx, cx, &made)?;
     let told: Vec<_> = made.iter().map(|(id, email)| news::created(cx, *id, email)).collect();
     tidings_webhooks::announce_all(cx, tx, &told)?;
@@ -109,18 +117,19 @@ fn insert_identities(
     cx: &Cx,
     made: &[(i64, &EmailAddress)],
     source: &str,
-) -> Result<(), DatabaseError> {
+) -> Result<HashSet<i64>, DatabaseError> {
     let columns = "INSERT INTO channel_identities
         (workspace_id, lead_id, channel, value, typed_value, source, created_at, updated_at)";
-    match tx.dialect() {
+    let unless = "ON CONFLICT (workspace_id, channel, value) DO NOTHING RETURNING lead_id";
+    let rows = match tx.dialect() {
         Dialect::Sqlite => {
             let list: Vec<_> =
                 made.iter().map(|(id, email)| json!([id, email.as_str(), email.typed()])).collect();
             let list = json!(list).to_string();
             let sql = format!(
-                "{columns} SELECT $1, value ->> 0, 'email', value ->> 1, value ->> 2, $3, $2, $2 FROM json_each($4)"
+                "{columns} SELECT $1, value ->> 0, 'email', value ->> 1, value ->> 2, $3, $2, $2 FROM json_each($4) WHERE true {unless}"
             );
-            tx.execute(&sql, &[workspace(cx), now(cx), Param::Text(source), Param::Text(&list)])?;
+            tx.query(&sql, &[workspace(cx), now(cx), Param::Text(source), Param::Text(&list)])?
         }
         Dialect::Postgres => {
             let ids: Vec<_> = made.iter().map(|(id, _)| Some(*id)).collect();
@@ -128,7 +137,7 @@ fn insert_identities(
             let typed: Vec<_> = made.iter().map(|(_, email)| Some(email.typed())).collect();
             let sql = format!(
                 "{columns} SELECT $1, id, 'email', value, typed, $3, $2, $2
-                 FROM unnest($4::bigint[], $5::text[], $6::text[]) AS made (id, value, typed)"
+                 FROM unnest($4::bigint[], $5::text[], $6::text[]) AS made (id, value, typed) {unless}"
             );
             let params = [
                 workspace(cx),
@@ -138,10 +147,10 @@ fn insert_identities(
                 Param::Texts(&values),
                 Param::Texts(&typed),
             ];
-            tx.execute(&sql, &params)?;
+            tx.query(&sql, &params)?
         }
-    }
-    Ok(())
+    };
+    rows.iter().map(|row| row.int(0)).collect()
 }
 
 fn insert_organizations(
@@ -160,34 +169,46 @@ fn insert_organizations(
     .map(drop)
 }
 
-/// Subscribes those who have no subscription to the audience yet. Whoever has one keeps it, whatever it says.
-/// Tells who is new to it.
+/// The audience that everybody in a file gets into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Audience {
+    pub(super) id: i64,
+    /// Whoever comes new must confirm it himself: a file is no confirmation.
+    pub(super) double_opt_in: bool,
+}
+
+/// Subscribes those who have no subscription to the audience yet and have not left everything. Whoever has one keeps it,
+/// whatever it says. Tells how many are new to it.
 pub(super) fn subscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
     contacts: &[i64],
-    audience: i64,
+    audience: Audience,
     source: &str,
-) -> Result<Vec<i64>, DatabaseError> {
-    let params = [workspace(cx), now(cx), Param::Int(audience), Param::Text(source)];
-    let rows = for_each(
-        tx,
-        contacts,
-        "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, source, verified_at, created_at, updated_at)
-         SELECT $1, id, $3, 'subscribed', $4, $2, $2, $2 FROM {ids} WHERE true
-         ON CONFLICT DO NOTHING RETURNING lead_id",
-        &params,
-    )?;
+) -> Result<usize, DatabaseError> {
+    let (status, agreed, action) = match audience.double_opt_in {
+        true => ("pending", "NULL", "requested"),
+        false => ("subscribed", "$2", "subscribed"),
+    };
+    let params = [workspace(cx), now(cx), Param::Int(audience.id), Param::Text(source)];
+    let sql = format!(
+        "INSERT INTO subscriptions
+             (workspace_id, lead_id, audience_id, status, source, agreed_at, created_at, updated_at)
+         SELECT $1, id, $3, '{status}', $4, {agreed}, $2, $2 FROM {{ids}}
+         WHERE EXISTS (SELECT 1 FROM leads WHERE leads.id = ids.id AND unsubscribed_at IS NULL)
+         ON CONFLICT DO NOTHING RETURNING lead_id"
+    );
+    let rows = for_each(tx, contacts, &sql, &params)?;
     let new: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
-    let proofs = for_each(
-        tx,
-        &new,
+    let sql = format!(
         "INSERT INTO consent_log (workspace_id, lead_id, audience_id, action, acted_by, source, happened_at)
-         SELECT $1, id, $3, 'subscribed', 'import', $4, $2 FROM {ids} RETURNING id, lead_id, audience_id",
-        &params,
-    )?;
-    tell(tx, cx, &proofs, Action::Subscribed)?;
-    Ok(new)
+         SELECT $1, id, $3, '{action}', 'import', $4, $2 FROM {{ids}} RETURNING id, lead_id, audience_id"
+    );
+    let proofs = for_each(tx, &new, &sql, &params)?;
+    if !audience.double_opt_in {
+        tell(tx, cx, &proofs, Action::Subscribed)?;
+    }
+    Ok(new.len())
 }
 
 /// Unsubscribes from everything, and writes down why. Whoever is so already keeps his date.

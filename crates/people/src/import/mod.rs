@@ -20,16 +20,18 @@ use std::io::Read;
 use futures_util::StreamExt as _;
 use tidings_access::{Cx, Slug, StorageError};
 use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Param};
+use tidings_sql::{DatabaseError, Param, Row};
 use tokio::sync::mpsc;
 
 use crate::contacts::Tag;
+use bulk::Audience;
 use file::File;
 use row::Person;
 
 pub use file::FileError;
 pub use mapping::{Assignment, AssignmentError, Field, Mapping, MappingError};
 pub use row::Fault;
+pub(crate) use row::{GUARD, is_like_a_formula};
 
 /// So many lines are a part.
 const PART: usize = 500;
@@ -189,13 +191,15 @@ fn read_in_parts(
     receiver
 }
 
-async fn find_audience(cx: &Cx, slug: Option<Slug>) -> Result<Option<i64>, ImportError> {
+async fn find_audience(cx: &Cx, slug: Option<Slug>) -> Result<Option<Audience>, ImportError> {
     let Some(slug) = slug else { return Ok(None) };
     let (workspace, wanted) = (cx.workspace_id().get(), slug.clone());
     let find = cx.database().read(move |tx| {
-        let sql = "SELECT id FROM audiences WHERE workspace_id = $1 AND slug = $2";
+        let sql = "SELECT id, double_opt_in FROM audiences WHERE workspace_id = $1 AND slug = $2";
         let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(wanted.as_str())])?;
-        rows.first().map(|row| row.int(0)).transpose()
+        let audience =
+            |row: &Row| Ok(Audience { id: row.int(0)?, double_opt_in: row.int(1)? == 1 });
+        rows.first().map(audience).transpose()
     });
     let found = find
         .await

@@ -11,8 +11,9 @@ use tidings_kernel::{
 use tidings_sql::DatabaseError;
 
 use super::Counts;
-use super::bulk::{self, Contacts};
+use super::bulk::{self, Audience, Contacts};
 use super::row::{Fault, Person};
+use crate::contacts::profile::Profile;
 use crate::contacts::store::Known;
 use crate::contacts::write::Held;
 use crate::contacts::{Tag, TagChange, UpsertError, rules, write as contact};
@@ -23,7 +24,7 @@ use crate::{keys, race};
 /// What is to be done with everybody.
 pub(super) struct Order {
     pub(super) tags: BTreeSet<Tag>,
-    pub(super) audience: Option<i64>,
+    pub(super) audience: Option<Audience>,
     pub(super) source: String,
 }
 
@@ -92,65 +93,68 @@ async fn write_distinct(
     people: Vec<Person>,
     done: &mut Done,
 ) -> Result<(), StorageError> {
-    let loaded = make_known(cx, order, &people, done).await?;
-    let mut writing = Vec::new();
+    let loaded = make_known(cx, order, &people).await?;
+    let (mut writing, mut joining) = (Vec::new(), Vec::new());
     for case in cases(cx, &loaded, people).await? {
         let before = case.held.profile.clone().unwrap_or_default();
         let plan = match rules::plan(&before, &case.person.edit) {
             Ok(plan) => plan,
             Err(error) => {
                 done.leave(&case.person, &error.to_string());
+                mark(cx, order, &case).await?;
                 continue;
             }
         };
+        if let Some(known) = &case.known
+            && !case.held.is_unsubscribed()
+        {
+            joining.push(known.id.get());
+        }
         let unchanged = case.held.profile.is_some() && plan.is_empty();
         done.count(&case, unchanged);
-        if !unchanged {
-            writing.push((plan, case));
-        } else if case.person.unsubscribed || case.person.suppressed {
-            mark(cx, order, &case).await?;
+        match unchanged {
+            true => mark(cx, order, &case).await?,
+            false => writing.push((plan, case)),
         }
     }
     let secret = loaded.secret.as_ref();
     let groups = grouped(cx, writing)?;
     try_join_all(groups.into_iter().map(|group| commit(cx, order, secret, group))).await?;
+    done.counts.subscribed += subscribe(cx, order, joining).await? as u64;
     Ok(())
 }
 
+/// Last, when it is known who has left everything.
+async fn subscribe(cx: &Cx, order: &Order, joining: Vec<i64>) -> Result<usize, StorageError> {
+    let Some(audience) = order.audience else { return Ok(0) };
+    let (within, source) = (cx.clone(), order.source.clone());
+    let write =
+        cx.database().write(move |tx| bulk::subscribe(tx, &within, &joining, audience, &source));
+    Ok(write.await?)
+}
+
 /// The relations: first, so that whoever has a profile is a contact.
-async fn make_known(
-    cx: &Cx,
-    order: &Order,
-    people: &[Person],
-    done: &mut Done,
-) -> Result<Loaded, StorageError> {
+async fn make_known(cx: &Cx, order: &Order, people: &[Person]) -> Result<Loaded, StorageError> {
     let emails = distinct(people);
     let leaving: Vec<String> =
         people.iter().filter(|one| one.unsubscribed).map(|one| one.email.to_string()).collect();
-    let (within, audience, source) = (cx.clone(), order.audience, order.source.clone());
+    let (within, source) = (cx.clone(), order.source.clone());
     let make = cx.database().write(move |tx| {
         let contacts = bulk::ensure(tx, &within, &emails, &source)?;
-        let ids: Vec<i64> = contacts.values().map(|known| known.id.get()).collect();
         let leaving: Vec<i64> = leaving
             .iter()
             .filter_map(|email| contacts.get(email))
             .map(|one| one.id.get())
             .collect();
         bulk::unsubscribe(tx, &within, &leaving, &source)?;
-        let subscribed = match audience {
-            Some(audience) => bulk::subscribe(tx, &within, &ids, audience, &source)?.len(),
-            None => 0,
-        };
-        let secret = Secret::find(tx, &within)?;
-        Ok::<_, DatabaseError>((Loaded { contacts, secret }, subscribed))
+        Ok::<_, DatabaseError>(Loaded { contacts, secret: Secret::find(tx, &within)? })
     });
-    let (mut loaded, subscribed) = make.await?;
+    let mut loaded = make.await?;
     for person in people.iter().filter(|person| person.unsubscribed) {
         if let Some(known) = loaded.contacts.get_mut(person.email.as_str()) {
             known.unsubscribed_at.get_or_insert(cx.now());
         }
     }
-    done.counts.subscribed += subscribed as u64;
     Ok(loaded)
 }
 
@@ -238,7 +242,7 @@ async fn commit(
         }
         Err(error) => return Err(error.into()),
     }
-    for case in group.cases.iter().filter(|one| one.person.unsubscribed || one.person.suppressed) {
+    for case in &group.cases {
         mark(cx, order, case).await?;
     }
     Ok(())
@@ -248,8 +252,15 @@ async fn commit(
 async fn mark(cx: &Cx, order: &Order, case: &Case) -> Result<(), StorageError> {
     let email = &case.person.email;
     if case.person.unsubscribed && !case.held.is_unsubscribed() {
-        let update = Update::new(&tables::MAIN, keys::profile(email)).set("unsubscribed", true);
-        cx.items().await?.update(update).await?;
+        // Whoever was erased meanwhile has no profile, and must not get one.
+        let update = Update::new(&tables::MAIN, keys::profile(email))
+            .set("unsubscribed", true)
+            .expect(Expect::Present);
+        match cx.items().await?.update(update).await {
+            Ok(_) => {}
+            Err(error) if error.is_condition_failed() => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     if case.person.suppressed && !case.held.is_suppressed() {
         let suppress = Suppress {
@@ -274,7 +285,11 @@ impl Done {
             match line {
                 Ok(mut person) => {
                     add_tags(&mut person, &order.tags);
-                    people.push(person);
+                    // What is too much for anybody is left out before anything of it is written.
+                    match rules::plan(&Profile::default(), &person.edit) {
+                        Ok(_) => people.push(person),
+                        Err(error) => self.leave(&person, &error.to_string()),
+                    }
                 }
                 Err(fault) => {
                     self.counts.invalid += 1;

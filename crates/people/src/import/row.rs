@@ -11,6 +11,8 @@ use crate::contacts::{Attributes, Change, Edit, FirstName, Tag, TagChange};
 
 /// The longest value of a cell, in bytes.
 const MAX_CELL: usize = 8 * 1024;
+/// The same for one that holds all attributes. The longest line bounds it further.
+const MAX_ATTRIBUTES_CELL: usize = 128 * 1024;
 
 /// A person in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +43,12 @@ pub(super) fn read<'a>(
     let mut email = None;
     let mut known = Known::default();
     for (position, (field, cell)) in mapping.fields().zip(cells).enumerate() {
-        let cell = cell.trim();
+        let cell = unguarded(cell.trim());
         let wrong =
             |reason: String| Fault { line, column: mapping.name(position).to_owned(), reason };
-        if cell.len() > MAX_CELL {
-            return Err(wrong(format!("a value has at most {MAX_CELL} bytes")));
+        let most = if *field == Field::Attributes { MAX_ATTRIBUTES_CELL } else { MAX_CELL };
+        if cell.len() > most {
+            return Err(wrong(format!("a value has at most {most} bytes")));
         }
         if *field == Field::Email {
             email = Some(cell.parse::<EmailAddress>().map_err(|error| wrong(error.to_string()))?);
@@ -65,6 +68,18 @@ pub(super) fn read<'a>(
     };
     let Known { unsubscribed, suppressed, .. } = known;
     Ok(Person { line, email, edit, unsubscribed, suppressed })
+}
+
+/// What an export puts before a text that a spreadsheet would take for a formula.
+pub(crate) const GUARD: char = '\'';
+
+/// Whether a spreadsheet would take it for a formula.
+pub(crate) fn is_like_a_formula(cell: &str) -> bool {
+    cell.starts_with(['=', '+', '-', '@', '\t', '\r'])
+}
+
+fn unguarded(cell: &str) -> &str {
+    cell.strip_prefix(GUARD).filter(|rest| is_like_a_formula(rest)).unwrap_or(cell)
 }
 
 /// What a line says besides the address.
@@ -149,6 +164,10 @@ mod tests {
         );
         check("bob@example.org,,,,", "bob@example.org Keep None [] false");
         check("bob@example.org", "bob@example.org Keep None [] false");
+        check(
+            "'+bob@example.org,'=1+1,,,",
+            r#"+bob@example.org Set(FirstName("=1+1")) None [] false"#,
+        );
     }
 
     #[test]

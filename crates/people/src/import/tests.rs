@@ -20,6 +20,8 @@ each_store!(
     bad_lines_are_told_and_the_others_go_in,
     whoever_is_in_the_file_twice_gets_both_lines,
     everybody_is_subscribed_with_a_proof_unless_he_said_no_before,
+    a_file_confirms_nothing_and_brings_nobody_back,
+    a_line_that_is_left_out_leaves_nothing_behind,
     tags_and_their_index_are_in_step_after_an_import,
     two_imports_of_the_same_file_at_once_make_everybody_once,
 );
@@ -204,6 +206,38 @@ async fn everybody_is_subscribed_with_a_proof_unless_he_said_no_before(bed: &Bed
         ("subscribed", "trade fair, form 3")
     );
     assert_eq!(number(&cx, "SELECT count(*) FROM consent_log").await, 1);
+    assert_eq!(
+        number(&cx, "SELECT count(*) FROM subscriptions WHERE verified_at IS NOT NULL").await,
+        0
+    );
+}
+
+async fn a_file_confirms_nothing_and_brings_nobody_back(bed: &Bed) {
+    let cx = bed.cx().await;
+    import(&cx, "email,unsubscribed\nada@example.org,yes\n", settings()).await;
+    let make = cx.database().write(|tx| {
+        let sql = "INSERT INTO audiences (workspace_id, slug, name, double_opt_in, created_at, updated_at)
+                   SELECT id, 'news', 'News', 1, 0, 0 FROM workspaces";
+        tx.execute(sql, &[])
+    });
+    make.await.unwrap();
+    let settings = Settings { audience: Some("news".parse().unwrap()), ..settings() };
+    let (counts, _) = import(&cx, FILE, settings).await;
+    assert_eq!((counts.subscribed, counts.unsubscribed), (1, 1));
+    let pending =
+        "SELECT count(*) FROM subscriptions WHERE status = 'pending' AND agreed_at IS NULL";
+    assert_eq!(number(&cx, pending).await, 1);
+    assert_eq!(number(&cx, "SELECT count(*) FROM subscriptions").await, 1);
+    assert_eq!(number(&cx, "SELECT count(*) FROM consent_log WHERE action = 'requested'").await, 1);
+}
+
+async fn a_line_that_is_left_out_leaves_nothing_behind(bed: &Bed) {
+    let cx = bed.cx().await;
+    let tags = (0..46).map(|number| format!("t{number}")).collect::<Vec<_>>().join(";");
+    let (counts, _) =
+        import(&cx, &format!("email,tags\nada@example.org,{tags}\n"), settings()).await;
+    assert_eq!(counts, Counts { lines: 1, invalid: 1, ..Counts::default() });
+    assert_eq!(number(&cx, "SELECT count(*) FROM leads").await, 0);
 }
 
 async fn tags_and_their_index_are_in_step_after_an_import(bed: &Bed) {

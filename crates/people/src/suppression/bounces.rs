@@ -67,6 +67,7 @@ pub async fn transient_bounce(
 /// Notes a delivery: bounces before it and after it are no row.
 pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(), StorageError> {
     let (items, at) = (cx.items().await?, in_millis(at));
+    let mut unmarked = false;
     for _ in 0..race::ATTEMPTS {
         let Some(bounces) = items.get(&tables::MAIN, &keys::bounces(email)).await? else {
             return Ok(());
@@ -85,10 +86,15 @@ pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(
             return Ok(());
         }
         let held = Held::load(&items, email).await?;
-        if held.suppression.as_ref().is_none_or(|current| current.kind != Kind::Transient) {
-            return Ok(());
+        match &held.suppression {
+            Some(current) if current.kind == Kind::Transient => {}
+            // Meanwhile it is suppressed for something that lasts: what was taken from the identity comes back.
+            Some(current) if unmarked => return Ok(store::mark_again(cx, current).await?),
+            _ => return Ok(()),
         }
-        store::unmark(cx, email, "suppression.withdraw").await?;
+        if !std::mem::replace(&mut unmarked, true) {
+            store::unmark(cx, email, "suppression.withdraw").await?;
+        }
         let txn = held.flag_profile(held.without_suppression_alone(Txn::new()), false, cx.now());
         match items.transact(txn).await {
             Ok(()) => return Ok(()),

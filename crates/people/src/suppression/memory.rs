@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use sha2::Sha256;
 use tidings_access::Cx;
-use tidings_kernel::{EmailAddress, Item, Key, tables};
+use tidings_kernel::{EmailAddress, Item, Key, hex, tables};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::record::Suppression;
@@ -62,7 +62,7 @@ impl Secret {
 }
 
 /// What stands for "only unsubscribed" where a type of suppression would be.
-const UNSUBSCRIBED: &str = "Unsubscribed";
+pub(super) const UNSUBSCRIBED: &str = "Unsubscribed";
 
 impl Memory {
     pub(crate) fn is_empty(&self) -> bool {
@@ -92,12 +92,4 @@ impl Memory {
         let unsubscribed_at = crate::contacts::profile::time(item, "unsubscribedAt");
         Self { suppression, unsubscribed_at }
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -6,6 +6,7 @@
 //! a full mailbox) says nothing about the address, and nobody calls this for it.
 
 mod bounces;
+mod everywhere;
 mod gate;
 pub(crate) mod memory;
 pub(crate) mod record;
@@ -15,15 +16,18 @@ mod tests;
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Limit, Page, StorageError, in_millis};
-use tidings_kernel::{EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables,
+};
 
 use crate::keys;
 use crate::news;
 use crate::race;
-use memory::Memory;
+use memory::{Memory, Secret};
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
+pub use everywhere::{AtProvider, lift_everywhere};
 pub use gate::{Against, Gate, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
@@ -42,7 +46,7 @@ pub struct Suppress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suppressed {
     New(Suppression),
-    /// It was before. The earliest event is the one that is kept.
+    /// It was before. What is kept is the earliest event, and one that lasts rather than transient bounces.
     Already(Suppression),
     /// It happened before somebody lifted the suppression, and nothing was done.
     Stale,
@@ -70,7 +74,8 @@ pub struct Status {
     pub unsubscribed_before_erasure: bool,
 }
 
-/// From now on nothing is sent there. Doing it again changes nothing, except that an earlier event takes the place of a later one.
+/// From now on nothing is sent there. Doing it again changes nothing, except that an earlier event takes the place of a later
+/// one, and what lasts takes the place of transient bounces.
 pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError> {
     let cmd = Suppress { at: in_millis(cmd.at), ..cmd };
     let items = cx.items().await?;
@@ -82,8 +87,9 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         if cmd.source.is_some() && held.lifted_at.is_some_and(|lifted| cmd.at <= lifted) {
             return Ok(Suppressed::Stale);
         }
+        let suppression = describe(cx, &cmd);
         if let Some(current) = &held.suppression
-            && current.suppressed_at <= cmd.at
+            && !suppression.replaces(current)
         {
             return Ok(Suppressed::Already(current.clone()));
         }
@@ -92,7 +98,6 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             Some(contact) => contact,
             None => *told.insert(store::mark(cx, &cmd).await?),
         };
-        let suppression = describe(cx, &cmd);
         let txn = held.unchanged_by(Txn::new().put(
             &tables::MAIN,
             suppression.to_entry(),
@@ -107,6 +112,49 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
             Ok(()) => return Ok(Suppressed::New(suppression)),
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Conflict.into())
+}
+
+/// The same for an address whose person is erased: a keyed hash of it is kept, and nothing that tells who it was. What
+/// was remembered before stays.
+pub async fn remember_erased(
+    cx: &Cx,
+    email: &EmailAddress,
+    kind: Kind,
+    at: Timestamp,
+) -> Result<(), StorageError> {
+    let (items, at) = (cx.items().await?, in_millis(at));
+    let within = cx.clone();
+    let secret = cx.database().write(move |tx| Secret::find_or_make(tx, &within)).await?;
+    for _ in 0..race::ATTEMPTS {
+        let held = Held::load(&items, email).await?;
+        if held.lifted_at.is_some_and(|lifted| at <= lifted) {
+            return Ok(());
+        }
+        let found = held.remembered(&items, Some(&secret)).await?;
+        let expected = match &found {
+            Some((_, memory)) if memory.suppression.is_some() => return Ok(()),
+            Some(_) => Expect::That(Condition::eq("type", memory::UNSUBSCRIBED)),
+            None => Expect::Absent,
+        };
+        let unsubscribed_at = found.and_then(|(_, memory)| memory.unsubscribed_at);
+        let suppression = Suppression {
+            email: email.clone(),
+            kind,
+            reason: "erased".to_owned(),
+            suppressed_at: at,
+            source: None,
+            actor: None,
+            note: None,
+        };
+        let memory = Memory { suppression: Some(suppression), unsubscribed_at };
+        let item = memory.to_item(&secret.key(email));
+        match items.transact(Txn::new().put(&tables::MAIN, item, expected)).await {
+            Ok(()) => return Ok(()),
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
-use tidings_kernel::{EmailAddress, Item, tables};
+use tidings_kernel::{Condition, EmailAddress, Expect, Item, tables};
 
 use crate::contacts::profile::time;
 use crate::keys;
@@ -103,6 +103,26 @@ impl FromStr for Reason {
 }
 
 impl Suppression {
+    /// Whether this one takes the place of another. What adds up from transient bounces can be withdrawn by a delivery, so
+    /// anything else is stronger; of two that are as strong the earlier one counts. So it comes to the same in any order.
+    pub(crate) fn replaces(&self, other: &Self) -> bool {
+        match (self.kind == Kind::Transient, other.kind == Kind::Transient) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => self.suppressed_at < other.suppressed_at,
+        }
+    }
+
+    /// That what is stored is still this item, as far as it matters.
+    pub(crate) fn unchanged(item: Option<&Item>) -> Expect {
+        let Some(item) = item else { return Expect::Absent };
+        let same = |name: &str| match item.get(name) {
+            Some(value) => Condition::eq(name, value.clone()),
+            None => Condition::not_exists(name),
+        };
+        Expect::That(same("suppressedAt").and(same("type")))
+    }
+
     /// What is there blocks, whatever it says: a type that we do not know counts as the strictest.
     pub(crate) fn read(email: EmailAddress, item: &Item) -> Self {
         let text = |name: &str| item.text(name).map(ToOwned::to_owned);

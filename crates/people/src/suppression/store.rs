@@ -20,6 +20,8 @@ use crate::keys;
 pub(super) struct Held {
     email: EmailAddress,
     pub(super) suppression: Option<Suppression>,
+    /// The same as it is stored.
+    stored: Option<Item>,
     pub(super) lifted_at: Option<Timestamp>,
     pub(super) bounces: Option<Item>,
     has_profile: bool,
@@ -43,7 +45,8 @@ impl Held {
         let (suppression, lifted, profile, bounces) = (next(), next(), next(), next());
         Ok(Self {
             email: email.clone(),
-            suppression: suppression.map(|item| Suppression::read(email.clone(), &item)),
+            suppression: suppression.as_ref().map(|item| Suppression::read(email.clone(), item)),
+            stored: suppression,
             lifted_at: lifted.and_then(|item| time(&item, "liftedAt")),
             bounces,
             has_profile: profile.is_some(),
@@ -64,10 +67,7 @@ impl Held {
     }
 
     pub(super) fn expected_suppression(&self) -> Expect {
-        match &self.suppression {
-            Some(current) => same_time("suppressedAt", current.suppressed_at),
-            None => Expect::Absent,
-        }
+        Suppression::unchanged(self.stored.as_ref())
     }
 
     pub(super) fn expected_lift(&self) -> Expect {
@@ -134,28 +134,43 @@ pub(super) async fn secret(cx: &Cx) -> Result<Option<Secret>, DatabaseError> {
 pub(super) async fn mark(cx: &Cx, cmd: &Suppress) -> Result<Option<ContactId>, DatabaseError> {
     let (within, cmd) = (cx.clone(), cmd.clone());
     let mark = cx.database().write(move |tx| {
-        let column = match cmd.kind {
-            Kind::Permanent | Kind::Transient => Some("bounced_at"),
-            Kind::Complaint => Some("complained_at"),
-            Kind::Manual => None,
-        };
-        if let Some(column) = column {
-            let sql = format!(
-                "UPDATE channel_identities SET {column} = $3, updated_at = $4
-                 WHERE workspace_id = $1 AND channel = 'email' AND value = $2
-                   AND ({column} IS NULL OR {column} > $3)"
-            );
-            let params = [
-                Param::Int(within.workspace_id().get()),
-                Param::Text(cmd.email.as_str()),
-                Param::Int(cmd.at.as_millisecond()),
-                Param::Int(within.now().as_millisecond()),
-            ];
-            tx.execute(&sql, &params)?;
-        }
+        mark_identity(tx, &within, &cmd.email, (cmd.kind, cmd.at))?;
         record(tx, &within, &cmd.email, "suppression.add")
     });
     mark.await
+}
+
+/// The same once more, of a suppression that is there.
+pub(super) async fn mark_again(cx: &Cx, current: &Suppression) -> Result<(), DatabaseError> {
+    let (within, current) = (cx.clone(), current.clone());
+    let since = (current.kind, current.suppressed_at);
+    cx.database().write(move |tx| mark_identity(tx, &within, &current.email, since)).await
+}
+
+fn mark_identity(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    email: &EmailAddress,
+    (kind, at): (Kind, Timestamp),
+) -> Result<(), DatabaseError> {
+    let column = match kind {
+        Kind::Permanent | Kind::Transient => "bounced_at",
+        Kind::Complaint => "complained_at",
+        Kind::Manual => return Ok(()),
+    };
+    let sql = format!(
+        "UPDATE channel_identities SET {column} = $3, updated_at = $4
+         WHERE workspace_id = $1 AND channel = 'email' AND value = $2
+           AND ({column} IS NULL OR {column} > $3)"
+    );
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Text(email.as_str()),
+        Param::Int(at.as_millisecond()),
+        Param::Int(cx.now().as_millisecond()),
+    ];
+    tx.execute(&sql, &params)?;
+    Ok(())
 }
 
 pub(super) async fn unmark(

@@ -3,12 +3,12 @@
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::{Cx, Limit};
-use tidings_kernel::{EmailAddress, Item, Key, Put, tables};
+use tidings_kernel::{EmailAddress, Item, Key, ProviderSuppressions, Put, SendError, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
-    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, list, status, suppress,
-    transient_bounce,
+    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, lift_everywhere, list, status,
+    suppress, transient_bounce,
 };
 use crate::contacts::{self, Attributes, Upsert, upsert};
 
@@ -22,10 +22,13 @@ each_store!(
     five_bounces_in_a_row_suppress,
     a_delivery_between_breaks_the_row,
     bounces_and_deliveries_come_to_the_same_end_in_any_order,
+    what_lasts_outlives_a_delivery_in_any_order,
+    what_lasts_is_kept_whatever_was_first,
     a_delivery_from_before_the_first_bounce_is_found_among_the_events,
     bounces_from_before_the_lift_do_not_count,
     suppressing_and_making_a_profile_at_once_agree,
     the_log_has_no_addresses,
+    lifting_reaches_the_provider_and_does_not_depend_on_him,
     a_flag_that_nothing_explains_is_lifted_too,
 );
 
@@ -225,6 +228,99 @@ async fn bounces_and_deliveries_come_to_the_same_end_in_any_order(bed: &Bed) {
     }
 }
 
+/// Five bounces in a row, a delivery that breaks the row, and something that lasts: in all orders of arrival, and wherever
+/// between them it happened.
+async fn what_lasts_outlives_a_delivery_in_any_order(bed: &Bed) {
+    let mut run = 0;
+    for kind in [Kind::Permanent, Kind::Complaint] {
+        for happened in [0, 30] {
+            for (delivery, lasting) in
+                [0, 3, 5].into_iter().flat_map(|one| [0, 2, 5, 6].map(|other| (one, other)))
+            {
+                run += 1;
+                let cx = bed.make_workspace(&format!("w{run}")).await;
+                upsert(&cx, person()).await.unwrap();
+                let at = |minutes: i64| cx.now() + minutes.minutes();
+                let mut order: Vec<char> = "12345".chars().collect();
+                order.insert(delivery, 'D');
+                order.insert(lasting, 'L');
+                for arrived in &order {
+                    match arrived {
+                        // Between the second and the third bounce.
+                        'D' => {
+                            let event = Item::new()
+                                .with("PK", "SUB#ada@example.org")
+                                .with("SK", format!("EVT#{:.3}#delivery", at(5)))
+                                .with("eventType", "delivery")
+                                .with("timestamp", format!("{:.3}", at(5)));
+                            let items = cx.items().await.unwrap();
+                            items.put(Put::new(&tables::EVENTS, event)).await.unwrap();
+                            delivered(&cx, &ada(), at(5)).await.unwrap();
+                        }
+                        'L' => {
+                            let lasting = Suppress { kind, ..bounce(at(happened)) };
+                            suppress(&cx, lasting).await.unwrap();
+                        }
+                        number => {
+                            let number = i64::from(number.to_digit(10).unwrap());
+                            let event = format!("e{number}");
+                            let when = at(2 * number);
+                            transient_bounce(&cx, &ada(), &event, when).await.unwrap();
+                        }
+                    }
+                }
+                assert!(is_suppressed(&cx).await, "{kind} {happened} {order:?}");
+                let known = status(&cx, &ada()).await.unwrap().suppression.unwrap();
+                assert_eq!(
+                    (known.kind, known.suppressed_at),
+                    (kind, at(happened)),
+                    "{happened} {order:?}"
+                );
+                let all = contacts::get(&cx, &ada()).await.unwrap().unwrap();
+                let identity = &all.identities[0];
+                assert_eq!(
+                    identity.complained_at.is_some(),
+                    kind == Kind::Complaint,
+                    "{kind} {happened} {order:?}"
+                );
+                if kind == Kind::Permanent {
+                    assert!(identity.bounced_at.is_some(), "{happened} {order:?}");
+                }
+            }
+        }
+    }
+}
+
+/// In a table: what was there, what comes (earlier or later), and what stands then.
+async fn what_lasts_is_kept_whatever_was_first(bed: &Bed) {
+    use Kind::{Complaint, Manual, Permanent, Transient};
+    let table = [
+        (Transient, Permanent, 1, Permanent),
+        (Transient, Permanent, 0, Permanent),
+        (Transient, Complaint, 1, Complaint),
+        (Transient, Manual, 1, Manual),
+        (Transient, Manual, -1, Manual),
+        (Permanent, Transient, -1, Permanent),
+        (Complaint, Transient, -1, Complaint),
+        (Manual, Transient, -1, Manual),
+        (Permanent, Complaint, 1, Permanent),
+        (Permanent, Complaint, -1, Complaint),
+        (Transient, Transient, -1, Transient),
+    ];
+    for (case, (first, then, hours, stands)) in table.into_iter().enumerate() {
+        let cx = bed.make_workspace(&format!("w{case}")).await;
+        suppress(&cx, Suppress { kind: first, ..bounce(cx.now()) }).await.unwrap();
+        let next = Suppress { kind: then, ..bounce(cx.now() + i64::from(hours).hours()) };
+        let Suppressed::Already(told) = suppress(&cx, next).await.unwrap() else {
+            panic!("{first} then {then} was new")
+        };
+        let known = status(&cx, &ada()).await.unwrap().suppression.unwrap();
+        assert_eq!((told, known.kind), (known.clone(), stands), "{first} then {then} {hours} h");
+        let listed = list(&cx, None, Limit::default()).await.unwrap().items;
+        assert_eq!(listed[0].kind, stands);
+    }
+}
+
 async fn a_delivery_from_before_the_first_bounce_is_found_among_the_events(bed: &Bed) {
     let cx = bed.cx().await;
     let at = cx.now() + 90.seconds();
@@ -272,6 +368,39 @@ async fn suppressing_and_making_a_profile_at_once_agree(bed: &Bed) {
         made.unwrap();
         suppressed.unwrap();
         assert!(is_suppressed(&cx).await);
+    }
+}
+
+/// A provider that notes what he is asked, and may be away.
+#[derive(Default)]
+struct Provider {
+    away: bool,
+    asked: std::sync::Mutex<Vec<String>>,
+}
+
+#[async_trait::async_trait]
+impl ProviderSuppressions for Provider {
+    async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
+        self.asked.lock().unwrap().push(email.to_string());
+        if self.away { Err(SendError::Later("away".to_owned())) } else { Ok(()) }
+    }
+}
+
+async fn lifting_reaches_the_provider_and_does_not_depend_on_him(bed: &Bed) {
+    for (away, told) in [(Some(false), "lifted"), (Some(true), "not_reached"), (None, "none")] {
+        let cx = bed.make_workspace(&format!("w-{}", told.replace('_', "-"))).await;
+        let provider = away.map(|away| Provider { away, ..Provider::default() });
+        let there = || provider.as_ref().map(|one| one as &dyn ProviderSuppressions);
+        let missing = lift_everywhere(&cx, wish(), there()).await;
+        assert!(matches!(missing, Err(LiftError::Missing)), "{missing:?}");
+        suppress(&cx, bounce(cx.now())).await.unwrap();
+        let (was, at_provider) = lift_everywhere(&cx, wish(), there()).await.unwrap();
+        assert_eq!((was.kind, at_provider.as_str()), (Kind::Permanent, told));
+        assert!(!is_suppressed(&cx).await, "{told}");
+        if let Some(provider) = &provider {
+            // Not for what is not suppressed here.
+            assert_eq!(*provider.asked.lock().unwrap(), ["ada@example.org"]);
+        }
     }
 }
 

@@ -367,6 +367,35 @@ async fn whoever_comes_again_after_a_crash_finishes_what_was_begun() {
     }
 }
 
+/// Others may keep us from counting for long, and mail must not go on to such an address all the while.
+#[tokio::test]
+async fn an_address_is_suppressed_before_its_bounce_is_counted() {
+    let hard = EventKind::Bounce(Bounce { kind: "Permanent".into(), ..Bounce::default() });
+    let complaint = EventKind::Complaint { feedback: None };
+    for kind in [hard, complaint] {
+        for place in 0.. {
+            let bed = Bed::memory().await;
+            let cx = bed.cx().await;
+            let (message, _) = messages(&bed, &cx).await;
+            let left = Arc::new(AtomicIsize::new(place));
+            let engine = SqlItems::new(cx.database().clone(), bed.clock.clone());
+            let engine = Failing { engine, left, after: true };
+            let access = Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone());
+            let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
+            let dying = access.inside(&found, Actor::Operator);
+            let happened = event("e-1", kind.clone(), message);
+            let died = record(&dying, happened.clone()).await.is_err();
+            let status = tidings_people::suppression::status(&cx, &happened.email).await.unwrap();
+            if !stored(&cx).await.is_empty() {
+                assert!(status.suppression.is_some(), "it is counted at call {place}");
+            }
+            if !died {
+                break;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn two_nodes_with_the_same_events_count_them_once() {
     let bed = Bed::postgres().await;

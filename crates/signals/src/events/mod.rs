@@ -14,6 +14,8 @@ mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
@@ -27,6 +29,9 @@ pub use counters::{COUNTERS, Counts};
 pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
+
+/// How long an event waits that others were in the way of.
+const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// Something that happened to a message, or because of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,6 +123,11 @@ impl From<tidings_kernel::StoreError> for RecordError {
 }
 
 impl RecordError {
+    /// How long to wait if only others were in the way: that is no failure of the event, and does not count as a try.
+    pub fn busy_for(&self) -> Option<Duration> {
+        matches!(self, Self::Busy).then_some(A_MOMENT)
+    }
+
     /// Whether the same event can come again and be recorded then.
     pub fn is_passing(&self) -> bool {
         match self {
@@ -214,42 +224,69 @@ pub async fn record(cx: &Cx, mut event: Event) -> Result<Recorded, RecordError> 
     let message = match event.source {
         Some(source) => match load(cx, source).await? {
             None => return Err(RecordError::NoMessage(event.id)),
-            Some(message) if message.email.is_none() => return Ok(Recorded::Erased),
+            Some(message) if message.email.is_none() => {
+                if let Some((kind, _)) = grave(&event) {
+                    let at = event.occurred_at;
+                    suppression::remember_erased(cx, &event.email, kind, at).await?;
+                }
+                return Ok(Recorded::Erased);
+            }
             message => message,
         },
         None => None,
     };
+    // What must not wait comes first: whoever counts the same things may keep us from counting.
+    let is_grave = grave(&event).is_some();
+    if is_grave && message.is_some() {
+        suppress(cx, &event).await?;
+    }
     let recorded = store::append(cx, &event, message.as_ref()).await?;
     // Also of what was recorded before: whoever did that may have died here.
     if let Some(message) = &message {
         mark(cx, &event, message).await?;
-        suppress(cx, &event).await?;
+        if !is_grave {
+            suppress(cx, &event).await?;
+        }
     }
     Ok(recorded)
+}
+
+/// Whether anybody or anything has opened or clicked a message.
+pub(crate) async fn was_seen(cx: &Cx, source: Source) -> Result<bool, StorageError> {
+    let seen = store::of_message(cx, source).await?;
+    Ok(seen.opens > 0 || seen.clicks > 0)
+}
+
+/// What an event says against ever writing to its address again, and in which words.
+fn grave(event: &Event) -> Option<(suppression::Kind, String)> {
+    match &event.kind {
+        EventKind::Bounce(bounce) if bounce.class() == Class::Hard => {
+            Some((suppression::Kind::Permanent, bounce.subkind.clone()))
+        }
+        EventKind::Complaint { feedback } if rules::is_complaint(&event.kind) => {
+            Some((suppression::Kind::Complaint, feedback.clone().unwrap_or_default()))
+        }
+        _ => None,
+    }
 }
 
 /// Keeps us from writing to an address that cannot be reached or does not want to be. Only the address that it happened
 /// to, and only because of a message of ours.
 async fn suppress(cx: &Cx, event: &Event) -> Result<(), StorageError> {
     let at = event.occurred_at;
-    let (kind, reason) = match &event.kind {
-        EventKind::Delivery => return suppression::delivered(cx, &event.email, at).await,
-        EventKind::Bounce(bounce) => match bounce.class() {
-            Class::Hard => (suppression::Kind::Permanent, bounce.subkind.clone()),
-            Class::Soft => {
+    let Some((kind, reason)) = grave(event) else {
+        return match &event.kind {
+            EventKind::Delivery => suppression::delivered(cx, &event.email, at).await,
+            EventKind::Bounce(bounce) if bounce.class() == Class::Soft => {
                 let noted = suppression::transient_bounce(cx, &event.email, &event.id, at);
-                return noted.await.map(drop);
+                noted.await.map(drop)
             }
-            Class::Content => return Ok(()),
-            Class::Unknown => {
+            EventKind::Bounce(bounce) if bounce.class() == Class::Unknown => {
                 tracing::info!(event.id, "A bounce says nothing certain of the address");
-                return Ok(());
+                Ok(())
             }
-        },
-        EventKind::Complaint { feedback } if rules::is_complaint(&event.kind) => {
-            (suppression::Kind::Complaint, feedback.clone().unwrap_or_default())
-        }
-        _ => return Ok(()),
+            _ => Ok(()),
+        };
     };
     let suppress = suppression::Suppress {
         email: event.email.clone(),

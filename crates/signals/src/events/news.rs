@@ -2,12 +2,13 @@
 
 use serde_json::json;
 use tidings_delivery::ledger::Message;
+use tidings_delivery::transactional::{failed_id, sent_id};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::{Event, EventKind, rules};
 
-/// `None` for what is not told here: that a message was sent says who sends it, that somebody unsubscribed says
-/// `people::consent`.
+/// `None` for what is not told here: that somebody unsubscribed says `people::consent`. That a message was sent or failed
+/// tells who sends it as well, under the same id, so that it is told once.
 pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcement> {
     let event_type = match &event.kind {
         EventKind::Delivery => EventType::EmailDelivered,
@@ -20,6 +21,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         EventKind::Click => EventType::EmailClicked,
         EventKind::Reply { .. } => EventType::EmailReplied,
         EventKind::Reject { .. } | EventKind::RenderingFailure { .. } => EventType::EmailFailed,
+        EventKind::Send if is_of_addressee(event, message) => EventType::EmailSent,
         EventKind::Send | EventKind::Unsubscribe | EventKind::Complaint { .. } => return None,
     };
     let data = json!({
@@ -45,6 +47,18 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         _ => {}
     }
     data.retain(|_, value| !value.is_null());
-    let (event_id, occurred_at) = (event.id.clone(), event.occurred_at);
+    let source = message.filter(|_| is_of_addressee(event, message)).map(|one| one.source);
+    let event_id = match (event_type, source) {
+        (EventType::EmailSent, Some(source)) => sent_id(source),
+        (EventType::EmailFailed, Some(source)) => failed_id(source),
+        _ => event.id.clone(),
+    };
+    let occurred_at = event.occurred_at;
     Some(Announcement { event_id, event_type, occurred_at, data })
+}
+
+/// Not of somebody who got a copy.
+fn is_of_addressee(event: &Event, message: Option<&Message>) -> bool {
+    let email = message.and_then(|message| message.email.as_deref());
+    email.is_some_and(|email| email.eq_ignore_ascii_case(event.email.as_str()))
 }

@@ -70,8 +70,7 @@ pub mod keys {
 
     /// So many hexadecimal digits that tell one id from another.
     pub(super) fn digest(id: &str, digits: usize) -> String {
-        let text: String = Sha256::digest(id).iter().map(|byte| format!("{byte:02x}")).collect();
-        text[..digits].to_owned()
+        tidings_kernel::hex(&Sha256::digest(id))[..digits].to_owned()
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::json;
 use tidings_access::Cx;
 use tidings_delivery::ledger::Source;
 use tidings_kernel::{Item, Scan, tables};
+use tidings_people::suppression;
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
@@ -18,6 +19,7 @@ each_store!(
     a_soft_bounce_does_not_make_a_row_bounced,
     a_copy_that_bounced_leaves_the_row_alone,
     an_erased_person_leaves_no_events,
+    a_bounce_or_complaint_after_erasure_is_remembered_by_a_hash_alone,
     a_message_of_another_workspace_is_not_found,
     what_was_seen_stays_seen_after_its_time,
     others_are_told_of_an_event_once,
@@ -291,10 +293,77 @@ async fn others_are_told_of_an_event_once(bed: &Bed) {
         .map(|row| serde_json::from_str::<serde_json::Value>(row.text(0).unwrap()).unwrap())
         .collect();
     let types: Vec<_> = told.iter().map(|one| one["event_type"].as_str().unwrap()).collect();
-    assert_eq!(types, ["email.delivered", "email.bounced"]);
+    assert_eq!(types, ["email.delivered", "email.sent", "email.bounced"]);
     assert_eq!(told[0]["occurred_at"], AT);
     assert_eq!(told[0]["data"]["email"], "ada@example.org");
     assert_eq!(told[0]["data"]["message"], message.reference());
-    assert_eq!(told[1]["data"]["permanent"], false);
-    assert_eq!(told[1]["data"]["bounce_class"], "soft");
+    assert_eq!(told[2]["data"]["permanent"], false);
+    assert_eq!(told[2]["data"]["bounce_class"], "soft");
+}
+
+/// Whoever handed the message over has told it already, or will.
+#[test]
+fn what_the_sender_tells_as_well_has_the_same_id() {
+    let source = Source::Transactional(7);
+    let message = tidings_delivery::ledger::Message {
+        source,
+        workspace: 1,
+        client: 1,
+        contact: 1,
+        email: Some("ada@example.org".into()),
+        template_key: None,
+        subject: None,
+        sequence_id: None,
+        provider_message_id: None,
+    };
+    let id = |kind: EventKind, email: &str| {
+        let mut happened = event("e-1", kind, source);
+        happened.email = email.parse().unwrap();
+        super::news::of(&happened, Some(&message)).map(|told| told.event_id)
+    };
+    let ada = "ada@example.org";
+    assert_eq!(id(EventKind::Send, ada).as_deref(), Some("t-7:sent"));
+    assert_eq!(id(EventKind::Reject { reason: None }, ada).as_deref(), Some("t-7:failed"));
+    let broken = EventKind::RenderingFailure { error: None };
+    assert_eq!(id(broken, ada).as_deref(), Some("t-7:failed"));
+    assert_eq!(id(EventKind::Delivery, ada).as_deref(), Some("e-1"));
+    // What happened to a copy did not happen to the message.
+    assert_eq!(id(EventKind::Send, "eve@example.org"), None);
+    let copy = id(EventKind::Reject { reason: None }, "eve@example.org");
+    assert_eq!(copy.as_deref(), Some("e-1"));
+}
+
+/// What binds us outlives the person, and tells nobody who it was.
+async fn a_bounce_or_complaint_after_erasure_is_remembered_by_a_hash_alone(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (ada, bob) = messages(bed, &cx).await;
+    for table in ["transactional_messages", "campaign_recipients"] {
+        let erase = format!("UPDATE {table} SET email = NULL, status = 'sent', sent_at = 1");
+        let done = cx.database().write(move |tx| tx.execute(&erase, &[])).await;
+        done.map_err(|error: DatabaseError| error).unwrap();
+    }
+    let hard = Bounce { kind: "Permanent".to_owned(), ..Bounce::default() };
+    let soft = Bounce { kind: "Transient".to_owned(), ..Bounce::default() };
+    let email = |source| event("e", EventKind::Open, source).email;
+    record(&cx, event("e-1", EventKind::Bounce(soft), ada)).await.unwrap();
+    assert_eq!(suppression::status(&cx, &email(ada)).await.unwrap().suppression, None);
+    let complaint = EventKind::Complaint { feedback: Some("abuse".into()) };
+    for (source, kind, expected) in [
+        (ada, EventKind::Bounce(hard), suppression::Kind::Permanent),
+        (bob, complaint, suppression::Kind::Complaint),
+    ] {
+        for _ in 0..2 {
+            let recorded = record(&cx, event("e-2", kind.clone(), source)).await.unwrap();
+            assert_eq!(recorded, Recorded::Erased);
+            let status = suppression::status(&cx, &email(source)).await.unwrap();
+            assert_eq!(status.suppression.unwrap().kind, expected);
+        }
+    }
+    assert!(stored(&cx).await.is_empty());
+    let items = cx.items().await.unwrap();
+    for table in [&tables::MAIN, &tables::EVENTS] {
+        let all = items.scan(Scan::new(table).limit(1_000)).await.unwrap();
+        let text = format!("{:?}", all.items);
+        assert!(!text.contains("ada@") && !text.contains("bob@"), "{text}");
+    }
 }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde_json::Value as Json;
 use tidings_access::{Cx, Limit, Page, StorageError};
+use tidings_delivery::ledger::Source;
 use tidings_kernel::{
     Condition, Cursor, EmailAddress, Invalid, Item, Key, MAX_BATCH_GET, Query, StoreError, tables,
 };
@@ -18,6 +19,8 @@ use crate::events::{Counts, EventKind, keys};
 
 /// So many reads one question takes at most. Whoever wants to know more goes on with the cursor.
 const READS: usize = 20;
+/// So many events of one message are told at most.
+pub const MAX_OF_MESSAGE: usize = 200;
 /// The longest range of days.
 pub const MAX_DAYS: i32 = 366;
 
@@ -114,6 +117,35 @@ pub async fn list(
         }
     }
     Ok(Page { items: found, next: cursor })
+}
+
+/// What happened to one message and because of it, the oldest first; of very many the newest. `since` is when it was
+/// written down.
+pub async fn of_message(
+    cx: &Cx,
+    (source, email): (Source, &EmailAddress),
+    since: Timestamp,
+) -> Result<Vec<Stored>, StorageError> {
+    let items = cx.items().await?;
+    let (low, high) = (format!("EVT#{}", people::time(since)), "EVT#~".to_owned());
+    let mut found = Vec::new();
+    let mut cursor = None;
+    for _ in 0..READS {
+        let query = Query::new(&tables::EVENTS, people::subscriber(email))
+            .between(low.clone(), high.clone())
+            .backward()
+            .filter(Condition::eq("messageRef", source.reference()))
+            .limit(MAX_OF_MESSAGE - found.len())
+            .after(cursor);
+        let page = items.query(query).await?;
+        found.extend(page.items.iter().filter_map(Stored::read));
+        cursor = page.cursor;
+        if cursor.is_none() || found.len() >= MAX_OF_MESSAGE {
+            break;
+        }
+    }
+    found.reverse();
+    Ok(found)
 }
 
 fn refused(error: StoreError) -> ListError {

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::ledger::Message;
 use tidings_delivery::links::{Links, ReadError};
-use tidings_kernel::{EmailAddress, tables};
+use tidings_kernel::{EmailAddress, hex, tables};
 use tidings_mail::inbound::{self, Inbound, InboundError};
 use tidings_people::keys as people;
 use tidings_sql::DatabaseError;
@@ -225,7 +225,7 @@ fn id_of(mime: &[u8], mail: &Inbound) -> String {
     let usable = |id: &&String| (1..=400).contains(&id.len()) && !id.contains('\0');
     match mail.message_id.as_ref().filter(usable) {
         Some(id) => id.clone(),
-        None => Sha256::digest(mime).iter().map(|byte| format!("{byte:02x}")).collect(),
+        None => hex(&Sha256::digest(mime)),
     }
 }
 

@@ -22,8 +22,9 @@ use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::Delivery;
 use tidings_sql::DatabaseError;
 
-use crate::events::{RecordError, record};
+use crate::events::{EventKind, RecordError, record, was_seen};
 use crate::replies::{self, Replies};
+use crate::tracking::recompute;
 pub(crate) use notification::Notification;
 
 /// After so many tries a notification is taken to be about somebody else's message.
@@ -62,9 +63,16 @@ impl Handler for Worker {
         };
         match self.take(&notification, delivery).await {
             Ok(outcome) => outcome,
-            Err(error) if error.is_passing() => Outcome::retry(told(&notification, &error)),
-            Err(error) => Outcome::dead(told(&notification, &error)),
+            Err(error) => failed(&error, told(&notification, &error)),
         }
+    }
+}
+
+fn failed(error: &RecordError, reason: String) -> Outcome {
+    match error.busy_for() {
+        Some(after) => Outcome::wait(reason, after),
+        None if error.is_passing() => Outcome::retry(reason),
+        None => Outcome::dead(reason),
     }
 }
 
@@ -97,8 +105,8 @@ impl Worker {
         };
         match self.replies.deliver(&mime).await {
             Ok(_) => Outcome::Done,
-            Err(replies::ReceiveError::Record(error)) if error.is_passing() => {
-                Outcome::retry(format!("mail {} was not recorded: {error}", event.id))
+            Err(replies::ReceiveError::Record(error)) => {
+                failed(&error, format!("mail {} was not recorded: {error}", event.id))
             }
             Err(error) => Outcome::dead(format!("mail {} was not recorded: {error}", event.id)),
         }
@@ -127,7 +135,14 @@ impl Worker {
         };
         for mut event in notification.events(message.as_ref()) {
             event.keep_days = self.keep_days;
+            let arrived = event.source.filter(|_| event.kind == EventKind::Delivery);
             record(&cx, event).await?;
+            // Whoever opened it before we knew when it arrived is looked at again. Most often nobody has.
+            if let Some(source) = arrived
+                && was_seen(&cx, source).await?
+            {
+                recompute(&cx, source).await?;
+            }
         }
         Ok(Outcome::Done)
     }

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::Cx;
 use tidings_delivery::ledger::Message;
 use tidings_jobs::contracts::{IngressError, NotificationType, Object, SesEventType, SesWebhook};
-use tidings_kernel::EmailAddress;
+use tidings_kernel::{EmailAddress, hex};
 
 use crate::events::{Bounce, Event, EventKind};
 
@@ -188,10 +188,6 @@ impl Notification {
 /// An id that fits into every key. Those of SNS do.
 fn short(id: String) -> String {
     if id.len() <= 500 { id } else { format!("sha256:{}", hex(&Sha256::digest(id))) }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Also with a name before it, as a header has it.

@@ -65,9 +65,13 @@ pub enum ReceiveError {
     NoTopics,
     #[error("the topic is not one of signals.ses_topics")]
     Topic,
-    #[error("the certificate must come over https from sns.<region>.amazonaws.com")]
+    #[error(
+        "the certificate must be https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem"
+    )]
     CertificateUrl,
-    #[error("the confirmation must be at https on sns.<region>.amazonaws.com")]
+    #[error(
+        "the confirmation must be https://sns.<region>.amazonaws.com/?Action=ConfirmSubscription of this topic"
+    )]
     SubscribeUrl,
     #[error("the signature is not right")]
     Signature,
@@ -101,7 +105,8 @@ impl Sns {
                 Ok(Received::Nothing)
             }
             Kind::Subscription { subscribe_url, .. } => {
-                let url = self.pinned(&subscribe_url).ok_or(ReceiveError::SubscribeUrl)?;
+                let url = self.subscribe_url(&subscribe_url, &envelope.topic);
+                let url = url.ok_or(ReceiveError::SubscribeUrl)?;
                 self.certificates.get(url).await.map_err(ReceiveError::Confirm)?;
                 tracing::info!(topic = envelope.topic, "A subscription of SNS is confirmed");
                 Ok(Received::Confirmed)
@@ -117,7 +122,8 @@ impl Sns {
         if !self.settings.topics.contains(&envelope.topic) {
             return Err(ReceiveError::Topic);
         }
-        let url = self.pinned(&envelope.certificate_url).ok_or(ReceiveError::CertificateUrl)?;
+        let url = self.certificate_url(&envelope.certificate_url);
+        let url = url.ok_or(ReceiveError::CertificateUrl)?;
         let certificate =
             self.certificates.find(&url, now).await.map_err(ReceiveError::Certificate)?;
         if !certificate.is_valid(now) {
@@ -133,15 +139,31 @@ impl Sns {
         Ok(())
     }
 
-    /// The URL, if it leads to SNS.
-    fn pinned(&self, text: &str) -> Option<Url> {
+    /// Where the certificate is. The host alone proves nothing: what an API of SNS answers, others can have written.
+    fn certificate_url(&self, text: &str) -> Option<Url> {
         let url: Url = text.parse().ok()?;
+        (self.is_test_origin(&url) || (is_of_sns(&url) && is_certificate(&url))).then_some(url)
+    }
+
+    /// Where a subscription to this topic is confirmed. Nothing else is done for whoever wrote the URL.
+    fn subscribe_url(&self, text: &str, topic: &str) -> Option<Url> {
+        let url: Url = text.parse().ok()?;
+        let only = |name: &str, value: &str| {
+            let mut found = url.query_pairs().filter(|(found, _)| found == name);
+            found.next().is_some_and(|(_, found)| found == value) && found.next().is_none()
+        };
+        let confirms = url.path() == "/"
+            && url.fragment().is_none()
+            && only("Action", "ConfirmSubscription")
+            && only("TopicArn", topic);
+        (confirms && (self.is_test_origin(&url) || is_of_sns(&url))).then_some(url)
+    }
+
+    fn is_test_origin(&self, url: &Url) -> bool {
         let extra = self.settings.certificate_origin.as_deref();
-        let is_extra = extra
+        extra
             .and_then(|extra| extra.parse::<Url>().ok())
-            .is_some_and(|extra| extra.origin() == url.origin());
-        let alone = url.username().is_empty() && url.password().is_none();
-        (alone && (is_extra || is_of_sns(&url))).then_some(url)
+            .is_some_and(|extra| extra.origin() == url.origin())
     }
 }
 
@@ -155,7 +177,17 @@ fn is_of_sns(url: &Url) -> bool {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         (1..=32).contains(&region.len()) && region.chars().all(plain)
     });
-    url.scheme() == "https" && url.port().is_none() && region
+    let alone = url.username().is_empty() && url.password().is_none() && url.port().is_none();
+    url.scheme() == "https" && alone && region
+}
+
+/// `/SimpleNotificationService-0123abcd.pem`, where SNS keeps its certificates.
+fn is_certificate(url: &Url) -> bool {
+    let name = url.path().strip_prefix("/SimpleNotificationService-");
+    let digits = name.and_then(|name| name.strip_suffix(".pem"));
+    let hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    let named = digits.is_some_and(|digits| !digits.is_empty() && digits.chars().all(hex));
+    named && url.query().is_none() && url.fragment().is_none()
 }
 
 /// Writes the contract down in its queue, or the envelope where the contract has no place for the event.

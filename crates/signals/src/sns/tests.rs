@@ -13,13 +13,17 @@ use tidings_testbed::Bed;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::{ReceiveError, Received, Settings, Sns, is_of_sns};
+use super::{ReceiveError, Received, Settings, Sns, is_certificate, is_of_sns};
 
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:ses-events";
 
 fn fixture(name: &str) -> String {
     let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read_to_string(path).unwrap()
+}
+
+fn confirmation() -> String {
+    format!("/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=token")
 }
 
 /// A server with certificates, which counts how often it is asked.
@@ -47,7 +51,7 @@ impl Place {
                     "/huge.pem" => ("200 OK", "x".repeat(100_000)),
                     "/nonsense.pem" => ("200 OK", "nonsense".to_owned()),
                     "/moved.pem" => ("302 Found\r\nlocation: /good.pem", String::new()),
-                    "/?Action=ConfirmSubscription" => ("200 OK", "<ok/>".to_owned()),
+                    path if path == confirmation() => ("200 OK", "<ok/>".to_owned()),
                     _ => ("404 Not Found", String::new()),
                 };
                 let length = body.len();
@@ -86,8 +90,7 @@ impl Place {
         });
         if kind != "Notification" {
             envelope["Token"] = "token".into();
-            envelope["SubscribeURL"] =
-                format!("{}/?Action=ConfirmSubscription", self.origin).into();
+            envelope["SubscribeURL"] = format!("{}{}", self.origin, confirmation()).into();
         }
         sign(&mut envelope);
         envelope
@@ -183,6 +186,9 @@ async fn a_certificate_from_elsewhere_proves_nothing() {
         ("https://sns.eu-west-1.amazonaws.com.evil.example/good.pem", 0),
         ("http://sns.eu-west-1.amazonaws.com/good.pem", 0),
         ("https://evil.example/good.pem", 0),
+        // What an API of SNS answers there, an attacker can have written.
+        ("https://sns.eu-west-1.amazonaws.com/?Action=GetEndpointAttributes", 0),
+        ("https://sns.eu-west-1.amazonaws.com/good.pem", 0),
         ("nonsense", 0),
     ] {
         let mut envelope = place.envelope("Notification");
@@ -221,6 +227,26 @@ fn only_the_hosts_of_sns_are_its() {
     ] {
         assert_eq!(is_of_sns(&url.parse().unwrap()), ours, "{url}");
     }
+    let user = "https://user@sns.eu-west-1.amazonaws.com/x.pem";
+    assert!(!is_of_sns(&user.parse().unwrap()));
+}
+
+#[test]
+fn only_where_sns_keeps_its_certificates_is_one() {
+    for (path, is_one) in [
+        ("SimpleNotificationService-0123456789abcdef.pem", true),
+        ("SimpleNotificationService-.pem", false),
+        ("SimpleNotificationService-xyz.pem", false),
+        ("SimpleNotificationService-01ab.pem?Action=Publish", false),
+        ("SimpleNotificationService-01ab.pem#x", false),
+        ("SimpleNotificationService-01ab.pem/", false),
+        ("x/SimpleNotificationService-01ab.pem", false),
+        ("SimpleNotificationService-01ab%2Epem", false),
+        ("?Action=GetEndpointAttributes", false),
+    ] {
+        let url = format!("https://sns.eu-west-1.amazonaws.com/{path}");
+        assert_eq!(is_certificate(&url.parse().unwrap()), is_one, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -239,6 +265,23 @@ async fn a_subscription_is_confirmed_where_sns_lives_and_nowhere_else() {
     sign(&mut elsewhere);
     let refused = sns.receive(&bed.access, &elsewhere.to_string()).await;
     assert!(matches!(refused, Err(ReceiveError::SubscribeUrl)), "{refused:?}");
+
+    // Signed or not: nothing else is asked of SNS, and nothing of another topic.
+    let topic = format!("TopicArn={TOPIC}");
+    for wrong in [
+        format!("/?Action=DeleteTopic&{topic}"),
+        format!("/?Action=DeleteTopic&Action=ConfirmSubscription&{topic}"),
+        "/?Action=ConfirmSubscription".to_owned(),
+        format!("/?Action=ConfirmSubscription&{topic}-of-others"),
+        format!("/elsewhere?Action=ConfirmSubscription&{topic}"),
+    ] {
+        let mut changed = envelope.clone();
+        changed["SubscribeURL"] = format!("{}{wrong}", place.origin).into();
+        sign(&mut changed);
+        let refused = sns.receive(&bed.access, &changed.to_string()).await;
+        assert!(matches!(refused, Err(ReceiveError::SubscribeUrl)), "{wrong}: {refused:?}");
+    }
+    assert_eq!(place.asked(), 2);
 
     // Following this one would begin the subscription anew.
     let ended = place.envelope("UnsubscribeConfirmation");

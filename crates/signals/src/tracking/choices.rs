@@ -2,6 +2,8 @@
 //!
 //! Everything here is asked for by POST, and is durable before it is answered. Doing it again changes nothing.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_access::ClientId;
@@ -15,6 +17,9 @@ use tidings_people::consent::{self, AudienceId, By, ContactId, Line, Proof, Whom
 
 use super::reader::{self, Reader};
 use super::{ChoiceError, Tracking, hits};
+
+/// How long the worker leaves to whoever takes a choice in.
+const HEAD_START: Duration = Duration::from_secs(10);
 
 /// How much a reader takes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +89,10 @@ pub async fn unsubscribe(
     scope: Scope,
     proof: Proof,
 ) -> Result<(), ChoiceError> {
-    leave(reader, scope, proof).await?;
-    tell(tracking, reader, token, scope).await
+    // The event is first: if we die after it, its worker sees to the rest.
+    scope.meant(&reader.to).ok_or(ChoiceError::NotOffered)?;
+    tell(tracking, reader, token, scope).await?;
+    leave(reader, scope, proof).await
 }
 
 /// Takes that back, because it is the reader himself who asks.
@@ -191,7 +198,8 @@ async fn tell(
         ..hits::event(now, EventType::Unsubscribe, token, &reader.to)
     };
     let body = event.to_body().expect("an event that is made here keeps to its contract");
-    let outgoing = Outgoing::new(&queues::EMAIL_EVENTS, body);
+    // Whoever is being answered carries it out himself, with the proof; its worker only comes after him.
+    let outgoing = Outgoing::new(&queues::EMAIL_EVENTS, body).delayed(HEAD_START);
     let tell =
         tracking.access.database().write_committed(move |tx| hits::enqueue(tx, &outgoing, now));
     Ok(tell.await?)

@@ -19,7 +19,7 @@ use tidings_access::{Access, StorageError};
 use tidings_delivery::links::{Links, ReadError};
 use tidings_sql::DatabaseError;
 
-pub use recompute::recompute;
+pub use recompute::{recompute, seen_by};
 pub use worker::handler;
 
 /// What everything here works with. Cheap to clone.

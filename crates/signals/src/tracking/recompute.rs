@@ -1,5 +1,7 @@
 //! Deciding again who opened and clicked, from the facts that were kept.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
@@ -43,6 +45,28 @@ pub async fn recompute(cx: &Cx, source: Source) -> Result<usize, RecordError> {
         cursor = page.cursor;
         if cursor.is_none() {
             return Ok(changed);
+        }
+    }
+}
+
+/// The messages that somebody or something opened or clicked in this person's name, as far as that is kept.
+pub async fn seen_by(cx: &Cx, email: &EmailAddress) -> Result<Vec<Source>, StorageError> {
+    let seen = Condition::eq("eventType", "open").or(Condition::eq("eventType", "click"));
+    let mut found = BTreeSet::new();
+    let mut cursor = None;
+    loop {
+        let query = Query::new(&tables::EVENTS, keys::subscriber(email))
+            .begins_with("EVT#")
+            .filter(seen.clone())
+            .limit(PAGE)
+            .after(cursor);
+        let page = cx.items().await?.query(query).await?;
+        found.extend(
+            page.items.iter().filter_map(|event| event.text("messageRef")).map(str::to_owned),
+        );
+        cursor = page.cursor;
+        if cursor.is_none() {
+            return Ok(found.iter().filter_map(|text| Source::from_reference(text)).collect());
         }
     }
 }

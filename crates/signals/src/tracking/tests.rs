@@ -1,5 +1,4 @@
 //! What was seen is counted once and told from machines; what a reader said is done, and what he said last counts.
-#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 use jiff::ToSpan as _;
 use serde_json::Value as Json;
@@ -17,7 +16,7 @@ use tidings_testbed::{Bed, each_store};
 
 use super::choices::{self, Choices, Scope};
 use super::hits::{self, HitError, Request};
-use super::{ChoiceError, Tracking, handler, reader, recompute};
+use super::{ChoiceError, Tracking, handler, reader, recompute, seen_by};
 use crate::events::{Counts, keys};
 
 const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
@@ -28,6 +27,9 @@ each_store!(
     what_is_not_signed_for_its_row_and_purpose_is_given_up,
     a_machine_that_clicks_every_link_is_found_out_with_its_first_click,
     a_verdict_is_decided_anew_when_more_is_known,
+    a_delivery_that_is_told_late_corrects_the_verdicts,
+    all_messages_of_a_reader_are_decided_anew,
+    what_was_seen_can_expire_and_stays_counted,
     two_nodes_at_once_count_and_correct_once,
     a_head_request_is_a_machine_and_counted,
     who_asks_not_to_be_tracked_leaves_no_address,
@@ -123,7 +125,7 @@ impl<'a> World<'a> {
 
     /// Works until the queue is empty. Tells how many that were.
     async fn work(&self) -> usize {
-        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone())).await
+        self.bed.work(&queues::EMAIL_EVENTS, handler(self.tracking.clone(), None)).await
     }
 
     async fn handle(&self, event: &EmailEvent) -> Outcome {
@@ -134,7 +136,7 @@ impl<'a> World<'a> {
             enqueued_at: self.cx.now(),
             receipt: Receipt("r".into()),
         };
-        handler(self.tracking.clone()).handle(&delivery).await
+        handler(self.tracking.clone(), None).handle(&delivery).await
     }
 
     fn event(&self, kind: EventType, link: &str) -> EmailEvent {
@@ -328,6 +330,79 @@ async fn a_verdict_is_decided_anew_when_more_is_known(bed: &Bed) {
     assert_eq!((counts.human_open_count, counts.unique_human_open_count), (2, 1));
 }
 
+async fn a_delivery_that_is_told_late_corrects_the_verdicts(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.open(&person()).await;
+    world.work().await;
+    assert_eq!(world.events().await, ["open human"]);
+    world.run("UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob'").await;
+    let path = format!("{}/tests/fixtures/delivery.json", env!("CARGO_MANIFEST_DIR"));
+    let told = std::fs::read_to_string(path).unwrap();
+    // Half a minute after the open: it was not the reader.
+    let told = told
+        .replace("2026-07-01T11:59:30.250Z", "2026-07-01T12:00:30.000Z")
+        .replace("bob@example.org", "ada|lovelace@example.org");
+    let envelope = serde_json::json!({
+        "Type": "Notification",
+        "MessageId": "sns-1",
+        "TopicArn": "arn:aws:sns:eu-west-1:123456789012:ses-events",
+        "Message": told,
+        "Timestamp": "2026-07-01T12:00:31.000Z",
+    });
+    let delivery = Delivery {
+        id: "m".into(),
+        body: envelope.to_string(),
+        receives: 1,
+        enqueued_at: world.cx.now(),
+        receipt: Receipt("r".into()),
+    };
+    let provider = crate::ses::worker(bed.access.clone(), None);
+    for _ in 0..2 {
+        assert_eq!(provider.handle(&delivery).await, Outcome::Done);
+        assert_eq!(world.events().await, ["open machine", "delivery -"]);
+        let counts = world.counts().await;
+        assert_eq!((counts.open_count, counts.human_open_count), (1, 0));
+    }
+}
+
+async fn all_messages_of_a_reader_are_decided_anew(bed: &Bed) {
+    let world = World::new(bed).await;
+    let ada = "ada|lovelace@example.org".parse().unwrap();
+    assert!(seen_by(&world.cx, &ada).await.unwrap().is_empty());
+    world.open(&person()).await;
+    world.open(&person()).await;
+    world.work().await;
+    assert_eq!(seen_by(&world.cx, &ada).await.unwrap(), [world.to.source]);
+    let eve = "eve@example.org".parse().unwrap();
+    assert!(seen_by(&world.cx, &eve).await.unwrap().is_empty());
+}
+
+async fn what_was_seen_can_expire_and_stays_counted(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.open(&person()).await;
+    world.click("https://shop.example.org/1").await;
+    let unsubscribe = world.tracking.links.unsubscribe(&world.to);
+    let event = world.event(EventType::Unsubscribe, &unsubscribe);
+    let keeping = handler(world.tracking.clone(), Some(30));
+    bed.work(&queues::EMAIL_EVENTS, keeping.clone()).await;
+    let delivery = Delivery {
+        id: "m".into(),
+        body: event.to_body().unwrap(),
+        receives: 1,
+        enqueued_at: world.cx.now(),
+        receipt: Receipt("r".into()),
+    };
+    assert_eq!(keeping.handle(&delivery).await, Outcome::Done);
+    let items = world.cx.items().await.unwrap();
+    let query = Query::new(&tables::EVENTS, "SUB#ada|lovelace@example.org").begins_with("EVT#");
+    let found = items.query(query).await.unwrap().items;
+    let end: jiff::Timestamp = "2026-07-31T12:00:00Z".parse().unwrap();
+    let ends: Vec<_> = found.iter().map(|item| item.integer("ttl")).collect();
+    assert_eq!(ends, [Some(end.as_second()); 3]);
+    let counted = items.get(&tables::MAIN, &keys::sequence("spring")).await.unwrap().unwrap();
+    assert_eq!(counted.integer("ttl"), None);
+}
+
 async fn two_nodes_at_once_count_and_correct_once(bed: &Bed) {
     let world = World::new(bed).await;
     let mut event = world.event(EventType::Open, &world.tracking.links.pixel(&world.to));
@@ -425,6 +500,29 @@ async fn unsubscribing_twice_leaves_the_same_state_and_one_event(bed: &Bed) {
     assert_eq!(rows[0].int(0).unwrap(), 3, "one proof for each change");
 }
 
+/// Wherever whoever takes it in ends: that somebody left is never known without the event, nor the event without it.
+#[tokio::test]
+async fn who_leaves_while_we_die_has_left_and_is_known_to() {
+    for turns in 0..24 {
+        let bed = Bed::memory().await;
+        let world = World::new(&bed).await;
+        let mut leaving = std::pin::pin!(world.leave(Scope::Everything));
+        let mut rest = turns;
+        std::future::poll_fn(|context| match leaving.as_mut().poll(context) {
+            std::task::Poll::Pending if rest > 0 => {
+                rest -= 1;
+                std::task::Poll::Pending
+            }
+            _ => std::task::Poll::Ready(()),
+        })
+        .await;
+        bed.advance(1).await;
+        world.work().await;
+        let left = world.standing().await.contains("left everything");
+        assert_eq!(!world.events().await.is_empty(), left, "after {turns} turns");
+    }
+}
+
 async fn every_scope_can_be_left_and_come_back_to(bed: &Bed) {
     let world = World::new(bed).await;
     for (scope, left, back) in [
@@ -459,6 +557,7 @@ async fn what_the_reader_said_last_counts(bed: &Bed) {
     bed.clock.advance(1.second());
     world.come_back(Scope::Client).await;
     assert_eq!(world.standing().await, "audience=on client=on");
+    bed.advance(1).await;
     assert_eq!(world.work().await, 1, "the event comes late");
     assert_eq!(world.standing().await, "audience=on client=on");
 }

@@ -18,12 +18,15 @@ use super::verdict::{Action, Facts, decide};
 use super::{ChoiceError, Tracking, evidence, reader, recompute};
 use crate::events::{Event, EventKind, RecordError, Recorded, record};
 
-/// Who works on `email-events`.
-pub fn handler(tracking: Tracking) -> Arc<dyn Handler> {
-    for_contract(Worker(tracking))
+/// Who works on `email-events`. After `keep_days` what was seen is forgotten, but stays counted.
+pub fn handler(tracking: Tracking, keep_days: Option<u32>) -> Arc<dyn Handler> {
+    for_contract(Worker { tracking, keep_days })
 }
 
-struct Worker(Tracking);
+struct Worker {
+    tracking: Tracking,
+    keep_days: Option<u32>,
+}
 
 /// Why an event is not recorded.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,11 @@ impl Work<EmailEvent> for Worker {
             Err(error) => error,
         };
         let reason = tidings_kernel::causes(&error).to_string();
+        if let WorkError::Record(error) = &error
+            && let Some(after) = error.busy_for()
+        {
+            return Outcome::wait(reason, after);
+        }
         let passing = match &error {
             WorkError::Foreign(_) => false,
             WorkError::Record(error) => error.is_passing(),
@@ -62,7 +70,7 @@ impl Work<EmailEvent> for Worker {
 impl Worker {
     async fn record(&self, event: EmailEvent) -> Result<(), WorkError> {
         let (workspace, source, to) = self.about(&event).await?;
-        let access = &self.0.access;
+        let access = &self.tracking.access;
         let foreign = || WorkError::Foreign(event.event_id.clone());
         let cx = access.working_for(workspace).await?.ok_or_else(foreign)?;
         let found = cx.database().read(move |tx| Message::find(tx, source)).await?;
@@ -83,6 +91,7 @@ impl Worker {
                     event.occurred_at,
                 );
                 recorded.source = Some(source);
+                recorded.keep_days = self.keep_days;
                 record(&cx, recorded).await?;
                 match to {
                     Some(to) => self.take_back(&cx, to, &event).await,
@@ -107,11 +116,11 @@ impl Worker {
         let token = event.tracking_token.as_deref();
         let Some(token) = token.filter(|token| has_our_form(token) || named.is_none()) else {
             let source = named.ok_or_else(foreign)?;
-            let database = self.0.access.database();
+            let database = self.tracking.access.database();
             let found = database.read(move |tx| Message::find(tx, source)).await?;
             return Ok((found.ok_or_else(foreign)?.workspace, source, None));
         };
-        let (links, now) = (&self.0.links, self.0.access.now());
+        let (links, now) = (&self.tracking.links, self.tracking.access.now());
         let read = match event.event_type {
             EventType::Open => links.read_open(token, now).await,
             EventType::Click => {
@@ -155,6 +164,7 @@ impl Worker {
         };
         let mut seen = Event::new(event.idempotency_key.as_str(), kind, email.clone(), at);
         seen.source = Some(source);
+        seen.keep_days = self.keep_days;
         seen.url.clone_from(&event.url);
         seen.user_agent.clone_from(&facts.user_agent);
         seen.verdict = Some(decide(&facts).json(&facts));
@@ -169,7 +179,7 @@ impl Worker {
     /// Carries out what the reader asked for, should whoever took it in have died before. What he has said since then
     /// counts, so nothing is done once there is anything newer.
     async fn take_back(&self, cx: &Cx, to: Addressee, event: &EmailEvent) -> Result<(), WorkError> {
-        let Some(reader) = reader::find(&self.0.access, to).await? else { return Ok(()) };
+        let Some(reader) = reader::find(&self.tracking.access, to).await? else { return Ok(()) };
         let (workspace, contact) = (cx.workspace_id().get(), reader.contact);
         let since = event.occurred_at.as_millisecond();
         let sql = "SELECT id FROM consent_log

@@ -42,6 +42,11 @@ pub enum DatabaseError {
 }
 
 impl DatabaseError {
+    /// Somebody has written there who does not know what belongs there.
+    pub fn damaged(column: usize, expected: &'static str) -> Self {
+        Self::Column { column, found: "something else", expected }
+    }
+
     /// Whether nothing was done and the same thing may work a moment later.
     pub fn is_passing(&self) -> bool {
         matches!(self, Self::Unavailable(_) | Self::Conflict | Self::Locked | Self::Closed)

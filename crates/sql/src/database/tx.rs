@@ -259,7 +259,8 @@ impl Row {
 
     /// Times are milliseconds since 1970.
     pub fn time(&self, column: usize) -> Result<Timestamp, DatabaseError> {
-        Timestamp::from_millisecond(self.int(column)?).map_err(|_| damaged(column, "a time"))
+        Timestamp::from_millisecond(self.int(column)?)
+            .map_err(|_| DatabaseError::damaged(column, "a time"))
     }
 
     pub fn optional_time(&self, column: usize) -> Result<Option<Timestamp>, DatabaseError> {
@@ -275,13 +276,33 @@ impl Row {
         column: usize,
         expected: &'static str,
     ) -> Result<T, DatabaseError> {
-        self.text(column)?.parse().map_err(|_| damaged(column, expected))
+        self.text(column)?.parse().map_err(|_| DatabaseError::damaged(column, expected))
     }
 }
 
-/// Somebody has written there who does not know what belongs there.
-fn damaged(column: usize, expected: &'static str) -> DatabaseError {
-    DatabaseError::Column { column, found: "something else", expected }
+impl From<i64> for Param<'_> {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+/// As it stands in every column of a time: in milliseconds.
+impl From<Timestamp> for Param<'_> {
+    fn from(at: Timestamp) -> Self {
+        Self::Int(at.as_millisecond())
+    }
+}
+
+impl<'a> From<&'a str> for Param<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<'a, T: Into<Param<'a>>> From<Option<T>> for Param<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
 }
 
 impl Cell {

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use tidings_kernel::{Item, Key, StoreError, Table};
+use tidings_kernel::{Item, Key, StoreError, Table, hex};
 
 use crate::database::{DatabaseError, Dialect, Param, Tx};
 
@@ -58,8 +58,7 @@ pub(super) fn stored_partition(partition: &str) -> Cow<'_, str> {
     }
     let cut = partition.floor_char_boundary(LONGEST_PLAIN - 8);
     let hash = Sha256::digest(partition.as_bytes());
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    Cow::Owned(format!("{}…{hex}", &partition[..cut]))
+    Cow::Owned(format!("{}…{}", &partition[..cut], hex(&hash)))
 }
 
 /// What stands in a row beside its key.

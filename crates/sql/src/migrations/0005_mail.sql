@@ -1,11 +1,12 @@
 -- Mail: what people agreed to and how we know, who writes to them, and what others are told of it.
 
 -- What signs the links in our mails. The newest signs, the older ones still prove; a key is never deleted, because
--- a link works for years.
+-- a link works for years. One that was revoked does neither.
 CREATE TABLE signing_keys (
     id {serial} CHECK (id > 0),
     secret {key} NOT NULL CHECK (length(secret) = 64),
-    created_at BIGINT NOT NULL CHECK (created_at >= 0)
+    created_at BIGINT NOT NULL CHECK (created_at >= 0),
+    revoked_at BIGINT CHECK (revoked_at >= 0)
 );
 
 -- Proof: one row for each change of what somebody agreed to. Nothing changes it but erasure, which clears the person.
@@ -90,7 +91,8 @@ CREATE UNIQUE INDEX senders_default ON senders (client_id) WHERE is_default = 1;
 
 -- A message's content is frozen when it is rendered. `request_hash` tells a repeat from another request with the same
 -- key; `handed_at` is set before the provider is called, so that whoever finds it without an answer knows;
--- `logged_at` is the time under which the send log has it, and never changes.
+-- `logged_at` is the time under which the send log has it, and never changes; `refusals` counts how often the provider
+-- said "not now".
 ALTER TABLE transactional_messages ADD COLUMN request_hash TEXT;
 ALTER TABLE transactional_messages ADD COLUMN reply_to TEXT;
 ALTER TABLE transactional_messages ADD COLUMN provider TEXT;
@@ -98,6 +100,7 @@ ALTER TABLE transactional_messages ADD COLUMN message_id TEXT;
 ALTER TABLE transactional_messages ADD COLUMN handed_at BIGINT;
 ALTER TABLE transactional_messages ADD COLUMN rendered_at BIGINT;
 ALTER TABLE transactional_messages ADD COLUMN logged_at BIGINT;
+ALTER TABLE transactional_messages ADD COLUMN refusals BIGINT NOT NULL DEFAULT 0;
 CREATE INDEX transactional_messages_status ON transactional_messages (client_id, status, id);
 CREATE INDEX transactional_messages_uncertain ON transactional_messages (workspace_id, id) WHERE status = 'uncertain';
 ALTER TABLE campaign_recipients ADD COLUMN provider TEXT;
@@ -140,7 +143,7 @@ CREATE TABLE webhook_endpoints (
     CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL)),
     CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL)
 );
-CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id);
+CREATE INDEX webhook_endpoints_list ON webhook_endpoints (workspace_id, id) WHERE deleted_at IS NULL;
 
 -- What each of them is told. `about` is a hash of the address in the body, so that erasure finds it; an erased or old
 -- body is empty. `attempts` counts since the delivery was made or replayed. Whoever tries has the row until `claimed_until`.
@@ -169,6 +172,7 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_list ON webhook_deliveries (endpoint_id, id);
 CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (endpoint_id, id) WHERE status = 'failed';
 CREATE INDEX webhook_deliveries_pending ON webhook_deliveries (endpoint_id, id) WHERE status = 'pending';
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (next_attempt_at) WHERE status = 'pending';
 CREATE INDEX webhook_deliveries_about ON webhook_deliveries (workspace_id, about) WHERE about IS NOT NULL;
 CREATE INDEX webhook_deliveries_age ON webhook_deliveries (created_at);
 CREATE INDEX webhook_deliveries_bodies ON webhook_deliveries (created_at) WHERE body <> '';

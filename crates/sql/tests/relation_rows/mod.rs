@@ -339,6 +339,7 @@ pub(crate) const TABLES: &[Table] = &[
         refused: &[
             &[("secret", "'short'")],
             &[("secret", "NULL")],
+            &[("revoked_at", "-1")],
             &[("created_at", "-1")],
             &[("created_at", "NULL")],
         ],

@@ -12,7 +12,7 @@ mod scan;
 mod tree;
 mod value;
 
-pub(crate) use names::{Called, Names, names};
+pub(crate) use names::{Called, Known, MAX_CALLS, Names, names};
 pub use render::RenderError;
 pub(crate) use render::{Job, MAX_OUTPUT, render};
 pub(crate) use scan::{Kind, Trouble, position, scan};

@@ -133,11 +133,12 @@ impl Renderer<'_> {
             Node::For(node) => self.repeat(node)?,
             Node::Assign { name, chain } => {
                 let val = self.chain(chain)?;
-                self.assign(name, val);
+                self.assign(name, val)?;
             }
             Node::Capture { name, body } => return self.capture(name, body),
             Node::Partial(node) => self.partial(node)?,
             Node::Cycle { group, values } => {
+                self.charge(group.len())?;
                 let turn = self.cycles.entry(group.clone()).or_default();
                 let position = *turn % values.len();
                 *turn = position + 1;
@@ -151,11 +152,14 @@ impl Renderer<'_> {
         Ok(Flow::On)
     }
 
-    fn assign(&mut self, name: &str, val: Val) {
+    fn assign(&mut self, name: &str, val: Val) -> Result<(), RenderError> {
+        self.charge(name.len())?;
         self.scopes[0].insert(name.to_owned(), val);
+        Ok(())
     }
 
     fn count(&mut self, name: &str, step: i64) -> Result<(), RenderError> {
+        self.charge(name.len())?;
         let counter = self.counters.entry(name.to_owned()).or_default();
         let shown = if step > 0 { *counter } else { *counter - 1 };
         *counter += step;
@@ -171,6 +175,7 @@ impl Renderer<'_> {
         let subject = self.operand(subject)?;
         for (values, body) in arms {
             for value in values {
+                self.step()?;
                 if self.compared(&subject.value, Operator::Equal, value)? {
                     return self.nodes(body);
                 }
@@ -185,7 +190,7 @@ impl Renderer<'_> {
         let captured = std::mem::replace(&mut self.out, around);
         self.charge(captured.len())?;
         // What was captured is escaped where it needs to be.
-        self.assign(name, Val { value: Value::String(captured), safe: self.job.html });
+        self.assign(name, Val { value: Value::String(captured), safe: self.job.html })?;
         flow
     }
 
@@ -204,6 +209,7 @@ impl Renderer<'_> {
         let length = items.len();
         for (index, item) in items.into_iter().enumerate() {
             self.step()?;
+            self.charge(node.name.len())?;
             let scope = HashMap::from([
                 (node.name.clone(), Val::new(item)),
                 ("forloop".to_owned(), Val::new(forloop(index, length))),
@@ -257,8 +263,11 @@ impl Renderer<'_> {
             return Err(RenderError::TooDeep);
         }
         let mut scope = HashMap::new();
+        let mut heavy = 0;
         for (name, operand) in &node.parameters {
-            scope.insert(name.clone(), self.operand(operand)?);
+            let val = self.operand(operand)?;
+            heavy += name.len() + weight(&val.value);
+            scope.insert(name.clone(), val);
         }
         let turns = match &node.each {
             None => vec![None],
@@ -268,6 +277,7 @@ impl Renderer<'_> {
         self.depth += 1;
         let done = turns.into_iter().try_for_each(|turn| {
             self.step()?;
+            self.charge(heavy)?;
             let mut scope = scope.clone();
             if let Some((name, item)) = turn {
                 scope.insert(name.clone(), Val::new(item));
@@ -314,7 +324,10 @@ impl Renderer<'_> {
 
     fn operand(&mut self, operand: &Operand) -> Result<Val, RenderError> {
         match operand {
-            Operand::Literal(value) => Ok(Val::new(value.clone())),
+            Operand::Literal(value) => {
+                self.charge(weight(value))?;
+                Ok(Val::new(value.clone()))
+            }
             Operand::Empty | Operand::Blank => Ok(Val::new("")),
             Operand::Range(..) => Ok(Val::new(Value::Array(self.items(operand)?))),
             Operand::Path(path) => self.path(path),
@@ -322,10 +335,15 @@ impl Renderer<'_> {
     }
 
     fn path(&mut self, path: &Path) -> Result<Val, RenderError> {
+        // To look a name up takes as long as it is.
+        self.charge(path.root.len())?;
         let mut steps = Vec::with_capacity(path.steps.len());
         for step in &path.steps {
             steps.push(match step {
-                Step::Name(name) => Value::String(name.clone()),
+                Step::Name(name) => {
+                    self.charge(name.len())?;
+                    Value::String(name.clone())
+                }
                 Step::Index(operand) => self.operand(operand)?.value,
             });
         }
@@ -358,6 +376,7 @@ impl Renderer<'_> {
     }
 
     fn comparison(&mut self, comparison: &Comparison) -> Result<bool, RenderError> {
+        self.step()?;
         match &comparison.right {
             None => Ok(truthy(&self.operand(&comparison.left)?.value)),
             Some((operator, right)) => match &comparison.left {

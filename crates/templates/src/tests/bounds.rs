@@ -55,6 +55,36 @@ fn output_and_values_end() {
 }
 
 #[test]
+fn what_the_author_wrote_is_not_copied_for_ever() {
+    let long = "y".repeat(400_000);
+    let turning = |body: &str| format!("{{% for i in (1..4000) %}}{body}{{% endfor %}}");
+    for body in [
+        format!("{{% if \"{long}\" == x %}}{{% endif %}}"),
+        format!("{{% case x %}}{{% when \"{long}\" %}}{{% endcase %}}"),
+        format!("{{{{ x[\"{long}\"] }}}}"),
+        format!("{{{{ {long} }}}}"),
+        format!("{{% assign {long} = 1 %}}"),
+        format!("{{% for {long} in (1..2) %}}{{% endfor %}}"),
+        format!("{{% cycle \"{long}\": '', '' %}}"),
+    ] {
+        let refused = refused(&turning(&body), json!({"x": {}}));
+        assert_eq!(refused, RenderError::ValueTooBig, "{}", &body[..20]);
+    }
+    let all = partials(&[("p", "")]);
+    let source = format!("{{% render 'p' for list as x, note: \"{long}\" %}}");
+    let compiled = compile(&text(&source), &all).unwrap();
+    let list = variables(json!({"list": vec![1; 4000]}));
+    assert_eq!(compiled.render(&list).unwrap_err(), RenderError::ValueTooBig);
+}
+
+#[test]
+fn each_comparison_is_a_step() {
+    let many = vec!["i == 0"; 60].join(" or ");
+    let source = format!("{{% for i in (1..5000) %}}{{% if {many} %}}{{% endif %}}{{% endfor %}}");
+    assert_eq!(refused(&source, json!({})), RenderError::TooManySteps);
+}
+
+#[test]
 fn nesting_ends() {
     let deep = |n: usize| format!("{}{}", "{% if a %}".repeat(n), "{% endif %}".repeat(n));
     compiled(&text(&deep(32)));

@@ -94,6 +94,18 @@ async fn fanning_out_at_once_makes_one_delivery(bed: &Bed) {
     assert_eq!(receiver.count(), 1);
 }
 
+#[tokio::test]
+async fn endpoints_that_were_deleted_are_not_looked_at() {
+    let bed = Bed::memory().await;
+    let sql = format!("EXPLAIN QUERY PLAN {}", crate::rows::LISTENING);
+    let params = [tidings_sql::Param::Int(1), tidings_sql::Param::Int(20)];
+    let plan = bed.access.database().read(move |tx| tx.query(&sql, &params)).await;
+    let plan = plan.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
+    let plan: Vec<&str> = plan.iter().map(|row| row.text(3).unwrap()).collect();
+    let index = "SEARCH webhook_endpoints USING INDEX webhook_endpoints_list (workspace_id=?)";
+    assert_eq!(plan, [index], "an index without the deleted ones, and no sorting");
+}
+
 each_store!(
     an_event_goes_to_every_endpoint_that_wants_it,
     what_nobody_wants_is_not_even_enqueued,

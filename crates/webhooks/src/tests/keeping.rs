@@ -35,6 +35,47 @@ async fn what_was_told_is_deleted_after_a_month_and_that_it_was_after_three(bed:
     assert_eq!(count(&cx, "SELECT COUNT(*) FROM webhook_attempts").await, 1);
 }
 
+/// The message that asks for a try becomes a dead letter.
+async fn bury(bed: &Bed) {
+    use std::time::Duration;
+    use tidings_kernel::{QueueEngine as _, Receive, queues};
+
+    let queue = &queues::WEBHOOK_DELIVERY;
+    let request = Receive { max: 10, lease: Duration::from_secs(30), wait: Duration::ZERO };
+    let taken = bed.queues.receive(queue, request).await.unwrap();
+    assert_eq!(taken.len(), 1);
+    bed.queues.bury(queue, &taken[0], "a test").await.unwrap();
+}
+
+async fn a_delivery_whose_message_is_lost_can_be_replayed_and_fails_in_the_end(bed: &Bed) {
+    let cx = bed.cx().await;
+    let receiver = Receiver::start().await;
+    let issued = subscribe(&cx, &receiver.url, &[]).await;
+    deliveries::send_test(&cx, issued.endpoint.id).await.unwrap();
+    bury(bed).await;
+    let id = all(&cx, &issued).await[0].id;
+    bed.advance(59).await;
+    let refused = deliveries::replay(&bed.cx().await, id).await.unwrap_err();
+    assert!(matches!(refused, ReplayError::Pending(_)), "{refused:?}");
+    bed.advance(2).await;
+    let again = deliveries::replay(&bed.cx().await, id).await.unwrap();
+    assert_eq!((again.status, again.attempts), (Status::Pending, 0));
+    bury(bed).await;
+
+    bed.advance(3 * DAY - 1).await;
+    assert_eq!(sweep(&bed.access, 100).await.unwrap(), 0);
+    bed.advance(2).await;
+    assert_eq!(sweep(&bed.access, 100).await.unwrap(), 1);
+    assert_eq!(sweep(&bed.access, 100).await.unwrap(), 0);
+    let lost = all(&cx, &issued).await.remove(0);
+    assert_eq!((lost.status, lost.failure.as_deref()), (Status::Failed, Some("lost")));
+    let since = jiff::Timestamp::UNIX_EPOCH;
+    let replayed = deliveries::replay_failed(&bed.cx().await, issued.endpoint.id, since).await;
+    assert_eq!(replayed.unwrap().count, 1);
+    work(bed).await;
+    assert_eq!(receiver.count(), 1);
+}
+
 async fn who_is_erased_is_erased_here_too(bed: &Bed) {
     let cx = bed.cx().await;
     let receiver = Receiver::start().await;
@@ -124,6 +165,7 @@ async fn a_message_about_nothing_is_buried_and_hurts_nobody(bed: &Bed) {
 
 each_store!(
     what_was_told_is_deleted_after_a_month_and_that_it_was_after_three,
+    a_delivery_whose_message_is_lost_can_be_replayed_and_fails_in_the_end,
     who_is_erased_is_erased_here_too,
     who_was_erased_before_the_fan_out_is_not_told_of_by_address,
     an_address_that_nobody_has_any_more_is_not_told,

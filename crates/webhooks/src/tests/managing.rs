@@ -16,7 +16,7 @@ async fn an_endpoint_is_made_changed_switched_and_deleted(bed: &Bed) {
 
     let update = Update {
         url: Some("http://127.0.0.1:9/b".parse().unwrap()),
-        description: Some("The shop".parse().unwrap()),
+        description: Some(Some("The shop".parse().unwrap())),
         event_types: None,
     };
     let changed = endpoints::update(&cx, &here(), id, update).await.unwrap();
@@ -29,6 +29,10 @@ async fn an_endpoint_is_made_changed_switched_and_deleted(bed: &Bed) {
         (changed.url.as_str(), changed.event_types),
         ("http://127.0.0.1:9/b", EventTypes::All)
     );
+    assert_eq!(changed.description.as_deref(), Some("The shop"));
+    let update = Update { description: Some(None), ..Update::default() };
+    let changed = endpoints::update(&cx, &here(), id, update).await.unwrap();
+    assert_eq!((changed.url.as_str(), changed.description), ("http://127.0.0.1:9/b", None));
 
     for _ in 0..2 {
         let off = endpoints::disable(&cx, id).await.unwrap();
@@ -47,9 +51,9 @@ async fn an_endpoint_is_made_changed_switched_and_deleted(bed: &Bed) {
     let left =
         "SELECT COUNT(*) FROM webhook_endpoints WHERE secret <> '' OR previous_secret IS NOT NULL";
     assert_eq!(count(&cx, left).await, 0);
-    // Create, two changes, one off, one on, deleted.
+    // Create, three changes, one off, one on, deleted.
     let audited = "SELECT COUNT(*) FROM audit_log WHERE target_type = 'webhook'";
-    assert_eq!(count(&cx, audited).await, 6);
+    assert_eq!(count(&cx, audited).await, 7);
 }
 
 async fn nobody_reaches_the_endpoints_of_another_workspace(bed: &Bed) {

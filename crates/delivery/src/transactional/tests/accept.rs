@@ -18,6 +18,7 @@ each_store!(
     a_key_belongs_to_its_client,
     a_request_that_is_being_worked_on_is_told_so,
     everything_that_is_wrong_is_told_at_once_and_nothing_is_written,
+    what_a_letter_would_refuse_is_not_accepted,
     without_a_sender_nothing_is_accepted,
     a_suppressed_person_gets_a_row_with_the_reason,
     a_dry_run_writes_nothing,
@@ -162,6 +163,28 @@ async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written(bed: &B
     for table in ["leads", "transactional_messages", "queue_messages", "timers"] {
         assert_eq!(world.count(table).await, 0, "{table}");
     }
+}
+
+/// Else it would be accepted now, and failed when it is too late to say so.
+async fn what_a_letter_would_refuse_is_not_accepted(bed: &Bed) {
+    let world = World::new(bed).await;
+    let headers: [&[&str]; 4] =
+        [&["In-Reply-To"], &["Precedence"], &["1-Digit"], &["X-Order", "x-order"]];
+    for names in headers {
+        let mut send = world.mail("ada@example.org");
+        send.headers = names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
+        let refused = world.accept(send).await;
+        assert!(matches!(refused, Err(AcceptError::Invalid(_))), "{names:?}: {refused:?}");
+    }
+    for content_type in ["text/plain; boundary=x", "text/plain; charset", "text/plain; a=\"b c\""] {
+        let mut send = world.mail("ada@example.org");
+        let (filename, disposition) = (None, Disposition::Attachment);
+        let (content_type, body) = (content_type.to_owned(), PartBody::Text("x".to_owned()));
+        send.parts.push(Part { content_type, filename, disposition, body });
+        let refused = world.accept(send).await;
+        assert!(matches!(refused, Err(AcceptError::Invalid(_))), "{refused:?}");
+    }
+    assert_eq!(world.count("transactional_messages").await, 0);
 }
 
 async fn without_a_sender_nothing_is_accepted(bed: &Bed) {

@@ -8,7 +8,7 @@ use tidings_testbed::{Bed, each_store};
 use super::World;
 use crate::transactional::{
     CancelError, Find, FindError, List, MessageId, Settle, SettleError, Settled, Status, cancel,
-    events, list, settle, show,
+    history, list, settle, show,
 };
 
 each_store!(
@@ -83,7 +83,7 @@ async fn what_is_queued_can_be_cancelled_and_is_never_sent(bed: &Bed) {
     }
     assert_eq!(world.work().await, 1);
     assert!(world.provider.taken().is_empty());
-    let happened = events(&bed.cx().await, find(id)).await.unwrap();
+    let happened = history(&world.found(id).await.message);
     assert_eq!(happened.iter().map(|one| one.kind).collect::<Vec<_>>(), ["queued", "cancelled"]);
 }
 

@@ -1,8 +1,10 @@
 //! Transactional mail on both engines, with a provider that says what it is told to say.
 
 mod accept;
+mod answers;
 mod crash;
 mod manage;
+mod test_send;
 mod worker;
 
 use std::collections::VecDeque;

@@ -267,8 +267,10 @@ async fn an_event_that_is_quicker_than_the_answer_is_kept(bed: &Bed) {
     let marked = bed.access.database().write(move |tx| {
         crate::transactional::marks::accepted(tx, &row, ("test", Some("p-9")), now)
     });
-    let email = marked.await.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
-    assert_eq!(email, Some(Some("ada@example.org".to_owned())));
+    let taken = marked.await.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
+    let taken = taken.unwrap();
+    assert_eq!(taken.email.as_deref(), Some("ada@example.org"));
+    assert_eq!(taken.logged_at, now);
     let message = world.found(id).await.message;
     assert_eq!(message.status, Status::Delivered);
     assert_eq!(message.provider_message_id.as_deref(), Some("p-9"));

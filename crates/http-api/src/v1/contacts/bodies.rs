@@ -205,7 +205,7 @@ impl FromFields for Wanted {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let standing = fields.optional::<StandingText>("status");
         let (tag, audience) = (fields.optional::<Tag>("tag"), fields.optional::<Slug>("audience"));
-        let (name, value) = (fields.optional::<String>("attribute"), fields.optional("value"));
+        let (name, value) = (up_to(fields, "attribute", 64), up_to(fields, "value", 1000));
         let listing = Listing::from_fields(fields);
         let attribute = match (name?, value?) {
             (Some(name), Some(value)) => Some((name, value)),
@@ -216,6 +216,15 @@ impl FromFields for Wanted {
         let standing = standing?.map_or(Standing::All, |text| text.0);
         let filter = Filter { standing, tag: tag?, attribute, audience: audience? };
         Some(Self { filter, listing: listing? })
+    }
+}
+
+fn up_to(fields: &mut Fields, name: &'static str, most: usize) -> Option<Option<String>> {
+    match fields.optional::<String>(name)? {
+        Some(text) if text.chars().count() > most => {
+            fields.wrong(name, format_args!("use at most {most} characters"))
+        }
+        text => Some(text),
     }
 }
 

@@ -8,20 +8,23 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
 use tidings_access::Limit;
+use tidings_delivery::ledger::Source;
 use tidings_delivery::transactional::{
     self, AcceptError, CancelError, Find, FindError, List, MAX_KEY, MessageId, Settle, SettleError,
     Status, Wrong,
 };
+use tidings_signals::queries;
 
 pub(super) use self::new::{Batch, NewMessage, NewSettlement};
-use self::shown::{
-    AcceptedBody, BatchBody, EventsBody, MessageBody, PreviewBody, ResultBody, ShownBody,
-};
+pub(super) use self::shown::ResultBody;
+use self::shown::{AcceptedBody, BatchBody, EventsBody, MessageBody, PreviewBody, ShownBody};
 use super::auth::{Manage, Needs, Read, Refusals, Send};
-use super::input::{Body, Cursor, Fields, FromFields, Listing, Params};
+use super::input::{Body, Fields, FromFields, Listing, Params};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
 
+/// `:99` has to fit behind it.
+pub(super) const MAX_BATCH_KEY: usize = MAX_KEY - 3;
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Which messages are wanted: the query of the list.
@@ -57,7 +60,8 @@ pub(super) async fn send(
     headers: HeaderMap,
     Body(new): Body<NewMessage>,
 ) -> Result<impl IntoResponse, Problem> {
-    let key = with_header(new.idempotency_key.clone(), header_key(&headers)?)?;
+    let key = with_header(new.idempotency_key.clone(), header_key(&headers, MAX_KEY)?)?;
+    let key = key.map(unreserved).transpose()?;
     let send = new.into_send(who.caller().client_id, key);
     let accepted = v1.services.messages.accept(&v1.cx(&who), send).await?;
     let mut headers = HeaderMap::new();
@@ -79,7 +83,7 @@ pub(super) async fn send(
     path = "/v1/messages/batch",
     tag = "Messages",
     security(("key" = [])),
-    params(("Idempotency-Key" = Option<String>, Header, description = "Makes it safe to ask again", max_length = 250)),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Makes it safe to ask again", max_length = 252)),
     request_body = Batch,
     responses(
         (status = 200, description = "What became of each", body = BatchBody),
@@ -93,15 +97,20 @@ pub(super) async fn send_batch(
     headers: HeaderMap,
     Body(batch): Body<Batch>,
 ) -> Result<Json<BatchBody>, Problem> {
-    let base = header_key(&headers)?;
+    let base = header_key(&headers, MAX_BATCH_KEY)?.map(unreserved).transpose()?;
     let (mut sends, mut refused) = (Vec::new(), Vec::new());
     for (place, message) in batch.messages.into_iter().enumerate() {
         refused.push(match message {
             Ok(new) => {
                 let of_batch = || base.as_ref().map(|base| format!("{base}:{place}"));
-                let key = new.idempotency_key.clone().or_else(of_batch);
-                sends.push(new.into_send(who.caller().client_id, key));
-                None
+                match new.idempotency_key.clone().map(unreserved).transpose() {
+                    Ok(key) => {
+                        let key = key.or_else(of_batch);
+                        sends.push(new.into_send(who.caller().client_id, key));
+                        None
+                    }
+                    Err(problem) => Some(problem),
+                }
             }
             Err(problem) => Some(problem),
         });
@@ -204,7 +213,8 @@ pub(super) async fn show(
 
 /// Show what happened to a message
 ///
-/// In order. Needs the scope `read`.
+/// In order: where it was on its way, and each event of the provider and the reader by its type, as `/v1/events` has
+/// it, up to the newest 200. Needs the scope `read`.
 #[utoipa::path(
     get,
     path = "/v1/messages/{id}/events",
@@ -222,8 +232,17 @@ pub(super) async fn events(
     who: Needs<Read>,
     Path(id): Path<String>,
 ) -> Result<Json<EventsBody>, Problem> {
-    let find = named(&id, &who)?;
-    Ok(Json(transactional::events(&v1.cx(&who), find).await?.into()))
+    let (cx, find) = (v1.cx(&who), named(&id, &who)?);
+    let message = transactional::show(&cx, find).await?.message;
+    let email = message.email.as_deref().and_then(|email| email.parse().ok());
+    let source = Source::Transactional(find.id.get());
+    let since = message.times.created_at;
+    let events = match &email {
+        Some(email) => queries::of_message(&cx, (source, email), since).await?,
+        // Nothing is known of who is erased.
+        None => Vec::new(),
+    };
+    Ok(Json(EventsBody::new(transactional::history(&message), events)))
 }
 
 /// Cancel a message
@@ -288,12 +307,24 @@ fn named<S>(text: &str, who: &Needs<S>) -> Result<Find, Problem> {
     Ok(Find { id: MessageId::from(id), client: Some(who.caller().client_id) })
 }
 
-fn header_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn header_key(headers: &HeaderMap, most: usize) -> Result<Option<String>, Problem> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
-        Ok(key) if (1..=MAX_KEY).contains(&key.len()) => Ok(Some(key.to_owned())),
-        _ => Err(one_wrong("Idempotency-Key", "use 1 to 255 printable ASCII characters")),
+        Ok(key) if (1..=most).contains(&key.len()) => Ok(Some(key.to_owned())),
+        _ => {
+            let told = format!("use 1 to {most} printable ASCII characters");
+            Err(one_wrong("Idempotency-Key", &told))
+        }
     }
+}
+
+/// Keys that we make ourselves are not for callers: theirs would be taken for ours.
+pub(super) fn unreserved(key: String) -> Result<String, Problem> {
+    if ["auto:", "confirm:"].iter().any(|own| key.starts_with(own)) {
+        let told = "use a key that begins neither with auto: nor with confirm:";
+        return Err(one_wrong("idempotency_key", told));
+    }
+    Ok(key)
 }
 
 /// The key of the body and that of the header are one.
@@ -318,18 +349,6 @@ impl FromFields for Which {
     }
 }
 
-impl Cursor for MessageId {
-    const LIST: &'static str = "messages";
-
-    fn to_text(&self) -> String {
-        self.get().to_string()
-    }
-
-    fn from_text(text: &str) -> Option<Self> {
-        text.parse::<i64>().ok().filter(|id| *id > 0).map(Self::from)
-    }
-}
-
 impl From<AcceptError> for Problem {
     fn from(error: AcceptError) -> Self {
         let told = error.to_string();
@@ -338,7 +357,7 @@ impl From<AcceptError> for Problem {
                 let violation = |Wrong { field, message }| Violation { field, message };
                 Self::invalid(wrong.into_iter().map(violation).collect())
             }
-            AcceptError::NoTemplate(_) => {
+            AcceptError::NoTemplate(_) | AcceptError::NoVersion(..) => {
                 Self::new(StatusCode::NOT_FOUND, "template_not_found", told)
             }
             AcceptError::KeyReused(_) => {

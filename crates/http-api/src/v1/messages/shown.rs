@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tidings_delivery::transactional::{Accepted, Found, Happened, Message, Preview};
+use tidings_signals::queries::Stored;
 use utoipa::ToSchema;
 
 use crate::problem::Problem;
@@ -130,11 +131,16 @@ pub(crate) struct EventsBody {
 #[derive(Serialize, ToSchema)]
 #[schema(as = MessageEvent)]
 pub(crate) struct EventBody {
-    #[schema(value_type = String, example = "delivered")]
-    r#type: &'static str,
+    #[schema(example = "delivered")]
+    r#type: String,
     #[schema(value_type = String, format = DateTime)]
     occurred_at: Timestamp,
     reason: Option<String>,
+    /// Where a click led
+    url: Option<String>,
+    /// Whether a person or a machine did it, and why we think so
+    #[schema(value_type = Option<Object>)]
+    verdict: Option<Value>,
 }
 
 impl From<Accepted> for AcceptedBody {
@@ -219,10 +225,24 @@ impl From<Found> for ShownBody {
     }
 }
 
-impl From<Vec<Happened>> for EventsBody {
-    fn from(happened: Vec<Happened>) -> Self {
-        let event =
-            |one: Happened| EventBody { r#type: one.kind, occurred_at: one.at, reason: one.reason };
-        Self { data: happened.into_iter().map(event).collect() }
+impl EventsBody {
+    pub(crate) fn new(happened: Vec<Happened>, events: Vec<Stored>) -> Self {
+        let known = happened.into_iter().map(|one| EventBody {
+            r#type: one.kind.to_owned(),
+            occurred_at: one.at,
+            reason: one.reason,
+            url: None,
+            verdict: None,
+        });
+        let recorded = events.into_iter().map(|one| EventBody {
+            r#type: one.kind,
+            occurred_at: one.occurred_at,
+            reason: one.reason.or(one.bounce_subtype).or(one.feedback_type),
+            url: one.url,
+            verdict: one.verdict,
+        });
+        let mut data: Vec<_> = known.chain(recorded).collect();
+        data.sort_by_key(|one| one.occurred_at);
+        Self { data }
     }
 }

@@ -32,9 +32,18 @@ pub(super) async fn hello(world: &World, cx: &Cx) -> i64 {
 }
 
 async fn send_with(world: &World, key: &Issued, idempotency: &str, body: &str) -> Answer {
+    send_to(world, "/v1/messages", (key, idempotency), body).await
+}
+
+async fn send_to(
+    world: &World,
+    path: &str,
+    (key, idempotency): (&Issued, &str),
+    body: &str,
+) -> Answer {
     let request = Request::builder()
         .method("POST")
-        .uri("/v1/messages")
+        .uri(path)
         .header("x-request-id", "r-1")
         .header("authorization", format!("Bearer {}", key.api_key.expose()))
         .header("content-type", "application/json")
@@ -113,6 +122,56 @@ async fn a_batch_answers_for_each_message() {
     for wrong in ["{}", r#"{"messages":[]}"#, r#"{"messages":{}}"#] {
         assert_eq!(world.post(&key, "/v1/messages/batch", wrong).await.status, 422, "{wrong}");
     }
+}
+
+#[tokio::test]
+async fn keys_that_are_ours_or_too_long_for_a_batch_are_refused() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    for own in ["confirm:1:1", "auto:1"] {
+        assert_eq!(send_with(&world, &key, own, HELLO).await.status, 422, "{own}");
+        let with_key = HELLO.replacen('{', &format!(r#"{{"idempotency_key":"{own}","#), 1);
+        assert_eq!(world.post(&key, "/v1/messages", &with_key).await.status, 422, "{own}");
+        let batch = format!(r#"{{"messages":[{with_key},{HELLO}]}}"#);
+        let answer = world.post(&key, "/v1/messages/batch", &batch).await.json();
+        assert_eq!(answer["data"][0]["problem"]["status"], 422, "{own}");
+        assert_eq!(answer["data"][1]["message"]["status"], "queued");
+        let batch = format!(r#"{{"messages":[{HELLO}]}}"#);
+        assert_eq!(send_to(&world, "/v1/messages/batch", (&key, own), &batch).await.status, 422);
+    }
+    let batch = format!(r#"{{"messages":[{}]}}"#, vec![HELLO; 100].join(","));
+    let (long, longest) = ("k".repeat(253), "k".repeat(252));
+    assert_eq!(send_to(&world, "/v1/messages/batch", (&key, &long), &batch).await.status, 422);
+    let answer = send_to(&world, "/v1/messages/batch", (&key, &longest), &batch).await.json();
+    assert_eq!(answer["data"][99]["message"]["status"], "queued", "{}", answer["data"][99]);
+}
+
+#[tokio::test]
+async fn what_the_reader_did_is_told_with_the_message() {
+    use tidings_signals::events::{Event, EventKind, record};
+
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    for _ in 0..2 {
+        world.post(&key, "/v1/messages", HELLO).await;
+    }
+    let later = |seconds: i64| world.acme.now() + jiff::SignedDuration::from_secs(seconds);
+    for (id, kind, message, at) in [
+        ("e-1", EventKind::Open, 1, 60),
+        ("e-2", EventKind::Click, 1, 61),
+        ("e-3", EventKind::Click, 1, 62),
+        ("e-4", EventKind::Click, 2, 63),
+    ] {
+        let mut event = Event::new(id, kind, "eve@example.org".parse().unwrap(), later(at));
+        event.source = Some(tidings_delivery::ledger::Source::Transactional(message));
+        event.url = (at > 60).then(|| "https://example.org/".to_owned());
+        record(&world.acme, event).await.unwrap();
+    }
+    let events = world.get(&key, "/v1/messages/1/events").await.json();
+    let events = events["data"].as_array().unwrap();
+    let types: Vec<_> = events.iter().map(|one| one["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["queued", "opened", "open", "clicked", "click", "click"]);
+    assert_eq!(events[4]["url"], "https://example.org/");
 }
 
 #[tokio::test]

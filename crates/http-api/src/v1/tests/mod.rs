@@ -1,5 +1,6 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
+mod confirmation;
 mod consent;
 mod contacts;
 mod events;
@@ -21,6 +22,7 @@ use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
 use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
 use tidings_delivery::capture::Capture;
+use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::Messages;
 use tidings_kernel::{Mail, Sender as _};
@@ -59,11 +61,14 @@ impl World {
         let database = Database::memory().await.unwrap();
         let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
         let access = Access::new(database, items, clock.clone());
-        let limits = Limits { max_body: 4096, request_timeout: Duration::from_secs(5) };
+        let limits = Limits::uniform(4096, Duration::from_secs(5));
+        let links = Links::load(access.database(), "https://m.example.org", access.now());
         let services = Services {
             access: access.clone(),
             messages: Messages::new(Templates::default()),
+            links: links.await.unwrap(),
             replies: Replies::new(access.clone(), None),
+            provider_suppressions: None,
             targets: Targets::new(true),
         };
         let router = v1(services, limits);
@@ -143,7 +148,8 @@ impl World {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         if !body.is_empty() {
-            request = request.header("content-type", "application/json");
+            let kind = if body.starts_with(['{', '[']) { "application/json" } else { "text/csv" };
+            request = request.header("content-type", kind);
         }
         self.ask(request.body(Body::from(body.to_owned())).unwrap()).await
     }

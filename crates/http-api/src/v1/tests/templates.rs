@@ -1,5 +1,6 @@
 //! Templates as a caller meets them.
 
+use insta::assert_snapshot;
 use tidings_access::Scopes;
 
 use super::World;
@@ -71,4 +72,24 @@ async fn everything_that_is_wrong_is_told_at_once() {
         told.push(format!("{line}\n{} {}", answer.status, answer.body));
     }
     insta::assert_snapshot!(told.join("\n\n"));
+}
+
+#[tokio::test]
+async fn a_template_is_tried_on_a_few_people() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    let new = r#"{"subject":"Hi {{ plan }}","text":"t","required_variables":["plan"],"example_variables":{"plan":"pro"}}"#;
+    assert_eq!(world.put(&key, "/v1/templates/welcome", new).await.status, 201);
+    let path = "/v1/templates/welcome/test-send";
+    let to = r#"{"to":["Bob@Example.org","cyd@example.org","bob@example.org"]}"#;
+    assert_snapshot!("test_sent", world.post(&key, path, to).await.shown());
+    let message = world.get(&key, "/v1/messages/1").await.json();
+    assert_eq!(message["metadata"], serde_json::json!({ "test": true }));
+    let wrong = r#"{"to":["bob"],"version":0,"context":[],"sender":"No","colour":1}"#;
+    assert_snapshot!("test_wrong", world.post(&key, path, wrong).await.shown());
+    assert_eq!(world.post(&key, path, r#"{"to":[]}"#).await.status, 422);
+    let none = r#"{"to":["bob@example.org"],"version":7}"#;
+    assert_snapshot!("test_no_version", world.post(&key, path, none).await.shown());
+    let reader = world.key(&world.acme, Scopes::from_iter([tidings_access::Scope::Read])).await;
+    assert_eq!(world.post(&reader, path, to).await.status, 403);
 }

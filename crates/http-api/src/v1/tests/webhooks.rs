@@ -36,6 +36,11 @@ async fn a_webhook_is_made_changed_switched_and_deleted() {
     let change = r#"{"url":"http://127.0.0.1:9/b","event_types":["*"]}"#;
     let changed = world.send("PATCH /v1/webhooks/1", Some(&key.api_key.expose()), change).await;
     assert_snapshot!("webhook_changed", changed.shown());
+    let bare = r#"{"description":null}"#;
+    let bare = world.send("PATCH /v1/webhooks/1", Some(&key.api_key.expose()), bare).await.json();
+    assert!(bare["description"].is_null(), "{bare}");
+    let again = r#"{"description":"The CRM"}"#;
+    world.send("PATCH /v1/webhooks/1", Some(&key.api_key.expose()), again).await;
     let rotated = world.post(&key, "/v1/webhooks/1/rotate-secret", "").await;
     assert_snapshot!("webhook_rotated", shown(&rotated));
     assert_ne!(rotated.json()["secret"].as_str().unwrap(), secret);

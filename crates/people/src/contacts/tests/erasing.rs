@@ -51,7 +51,8 @@ async fn put_relations(cx: &Cx) {
         "INSERT INTO topics (workspace_id, slug, name, created_at, updated_at) VALUES ($1, 'offers', 'Offers', 1, 1)",
         "INSERT INTO topic_preferences (workspace_id, lead_id, topic_id, status, created_at, updated_at)
          SELECT $1, l.id, t.id, 'off', 1, 1 FROM leads l CROSS JOIN topics t",
-        "INSERT INTO consent_log (workspace_id, lead_id, action, acted_by, source, ip, user_agent, happened_at)
+        "INSERT INTO consent_log
+             (workspace_id, lead_id, action, acted_by, source, ip, user_agent, happened_at)
          SELECT $1, id, 'subscribed', 'person', 'form', '10.0.0.1', 'Browser of Ada', 1 FROM leads",
         "UPDATE leads SET display_name = 'Ada', attributes = '{\"a\":\"Ada\"}' WHERE workspace_id = $1",
         "INSERT INTO captured_mails (workspace_id, mail_from, rcpt_to, mime, created_at)

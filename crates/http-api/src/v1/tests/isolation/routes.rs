@@ -67,6 +67,8 @@ pub(super) const ROUTES: &[Known] = &[
     // Contacts and suppressions.
     read("/v1/contacts"),
     manage("POST", "/v1/contacts").takes(r#"{"email":"hidden@example.org"}"#),
+    read("/v1/contacts/export"),
+    manage("POST", "/v1/contacts/import").takes("email\nhidden@example.org\n"),
     read("/v1/contacts/{email}"),
     manage("PATCH", "/v1/contacts/{email}").takes(r#"{"first_name":"Other"}"#),
     manage("DELETE", "/v1/contacts/{email}"),
@@ -109,6 +111,7 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/templates/{key}/versions"),
     manage("POST", "/v1/templates/{key}/activate").takes(r#"{"version":1}"#),
     Known::new("POST", "/v1/templates/{key}/preview", Scope::Read).takes(r#"{"version":1}"#),
+    send("/v1/templates/{key}/test-send").takes(r#"{"to":["eve@example.org"],"version":1}"#),
     manage("POST", "/v1/templates/{key}/deactivate"),
     Known::new("POST", "/v1/templates/validate", Scope::Read).takes(TEMPLATE),
     read("/v1/settings/display-names"),

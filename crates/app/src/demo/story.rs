@@ -1,0 +1,114 @@
+//! What the demo tells: what was made, the first mail, and what to try next. Every command can be pasted as it is.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tidings_people::import::Counts;
+
+use super::contacts;
+
+pub(super) struct Story {
+    pub(super) folder: PathBuf,
+    pub(super) url: String,
+    pub(super) key: String,
+    pub(super) imported: Counts,
+    /// The id of the first message.
+    pub(super) message: i64,
+    /// Nothing if somebody has forgotten what was captured.
+    pub(super) mail: Option<Mail>,
+}
+
+pub(super) struct Mail {
+    pub(super) id: i64,
+    pub(super) headers: String,
+    pub(super) text: String,
+}
+
+/// All lines before the first empty one.
+pub(super) fn headers(raw: &[u8]) -> String {
+    let raw = String::from_utf8_lossy(raw);
+    let lines: Vec<&str> = raw.lines().take_while(|line| !line.is_empty()).collect();
+    lines.join("\n")
+}
+
+impl Story {
+    /// What was made, with the first mail.
+    pub(super) fn made(&self) -> String {
+        let (folder, counts) = (self.folder.display(), &self.imported);
+        let mut text = format!(
+            "A demo in {folder}. Mail is captured: nobody gets any.\n\n  \
+             {folder}/mail: templates, topics and an audience, applied\n  \
+             {folder}/contacts.csv: {} lines imported, {} new, {} invalid, {} unsubscribed, {} suppressed\n",
+            counts.lines, counts.new, counts.invalid, counts.unsubscribed, counts.suppressed
+        );
+        if let Some(mail) = &self.mail {
+            text.push_str("\nThe first mail:\n\n");
+            for line in mail.headers.lines().chain([""]).chain(mail.text.trim_end().lines()) {
+                text.push_str(format!("    {line}").trim_end());
+                text.push('\n');
+            }
+        }
+        text
+    }
+
+    /// What to do while the server runs.
+    pub(super) fn next(&self) -> String {
+        let mut text =
+            format!("\nThe API, to read: {}/docs\n\nTo try while it runs:\n\n", self.url);
+        for (why, command) in self.commands() {
+            writeln!(text, "  # {why}\n  {command}").expect("a string takes everything");
+        }
+        text.push('\n');
+        text
+    }
+
+    fn commands(&self) -> Vec<(&'static str, String)> {
+        let Self { url, key, message, .. } = self;
+        let get = |path: &str| format!("curl '{url}{path}' -H 'Authorization: Bearer {key}'");
+        let post = |path: &str, body: &str| {
+            format!("{} -H 'Content-Type: application/json' -d '{body}'", get(path))
+        };
+        let (first, left) = (contacts::first(), contacts::unsubscribed());
+        let receipt = format!(
+            r#"{{"to":"{first}","template":"receipt","context":{{"order":{{"number":"A-17","items":[{{"name":"Tea","count":2,"price":"3.75"}}],"total":"7.50"}}}}}}"#
+        );
+        let explain = format!(
+            "/v1/contacts/{left}/eligibility?kind=campaign&audience=newsletter&client=demo"
+        );
+        let mut commands = vec![
+            ("send a receipt from a template", post("/v1/messages", &receipt)),
+            ("what became of the first message", get(&format!("/v1/messages/{message}/events"))),
+            ("the mail that was captured", get("/v1/captured?limit=2")),
+            ("a contact", get(&format!("/v1/contacts/{first}"))),
+            ("some contacts with a tag", get("/v1/contacts?tag=beta&limit=3")),
+            ("why somebody gets no campaign", get(&explain)),
+        ];
+        if let Some(mail) = &self.mail {
+            let open = self.tidings(&format!("mail show {} --raw --workspace demo", mail.id));
+            commands.push(("the first mail as it would have gone out", open));
+        }
+        let edited = self.tidings(&format!(
+            "apply {} --workspace demo --yes",
+            quoted(&self.folder.join("mail").to_string_lossy())
+        ));
+        commands.push(("after changing a template", edited));
+        commands
+    }
+
+    /// This binary, as whoever started us called it.
+    fn tidings(&self, arguments: &str) -> String {
+        let binary = std::env::args().next().unwrap_or_else(|| "tidings".to_owned());
+        let config = self.folder.join("tidings.toml");
+        format!("{} --config {} {arguments}", quoted(&binary), quoted(&config.to_string_lossy()))
+    }
+}
+
+/// For a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:".contains(c);
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}

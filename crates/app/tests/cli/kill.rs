@@ -1,0 +1,222 @@
+//! `kill -9` of the whole server while it accepts and sends: what was acknowledged is sent once, or nobody knows.
+//!
+//! The provider is a real mail server, so what it has is what people would have got.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tidings_sql::{Database, DatabaseError, SqliteOptions};
+use tidings_testkit::SmtpSink;
+
+use crate::world::{Server, World};
+
+const MESSAGES: usize = 300;
+const KILLS: usize = 8;
+/// A moment between two looks, and how often we look before that is a failure.
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(20);
+const LOOKS: usize = 1_500;
+
+/// A client that sends, the mail server that it sends to, and what it was promised.
+struct Shop {
+    world: World,
+    sink: SmtpSink,
+    key: String,
+    /// The id of each message that was acknowledged, by its number.
+    ids: BTreeMap<usize, i64>,
+    /// How many were being handed over when a server died. They came or did not, and nobody asks again.
+    handed: usize,
+    chance: fastrand::Rng,
+}
+
+impl Shop {
+    fn new() -> Self {
+        // Every fourth message is answered a second late, so that there is always one whose answer is awaited.
+        let sink = SmtpSink::start(&["-W", ".:1:25"]);
+        let mut world = World::new();
+        world.set("TIDINGS_MAIL__PROVIDER", "smtp");
+        world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
+        world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
+        world.set("TIDINGS_MAIL__SMTP_TLS", "none");
+        world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", "16");
+        world.set("TIDINGS_MAIL__RATE_PER_SECOND", "10000");
+        world.ok(&["bootstrap", "--client", "shop"]);
+        world.ok(&["senders", "add", "hello", "--from", "hello@example.org", "--client", "shop"]);
+        let new = ["keys", "create", "--client", "shop", "--name", "fast"];
+        let may = ["--scope", "send", "--scope", "read", "--requests-per-second", "10000"];
+        let made = json_of(&world.ok(&[&new[..], &may, &["--burst", "10000"]].concat()));
+        let key = made["key"].as_str().unwrap().to_owned();
+        Self {
+            world,
+            sink,
+            key,
+            ids: BTreeMap::new(),
+            handed: 0,
+            chance: fastrand::Rng::with_seed(9),
+        }
+    }
+
+    /// The request for a message, with the key that makes it safe to ask again.
+    fn request(&self, number: usize) -> String {
+        let body = json!({
+            "to": format!("p{number}@example.org"),
+            "subject": format!("Number {number}"),
+            "text": "Hello",
+        });
+        let body = body.to_string();
+        format!(
+            "POST /v1/messages HTTP/1.0\r\nauthorization: Bearer {}\r\nidempotency-key: n-{number}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.key,
+            body.len()
+        )
+    }
+
+    /// Sends what was not acknowledged yet, until so many are.
+    fn send_until(&mut self, server: &Server, wanted: usize) {
+        for number in 0..MESSAGES {
+            if self.ids.len() >= wanted {
+                return;
+            }
+            if !self.ids.contains_key(&number) {
+                let answer = server.send(&self.request(number));
+                assert!(answer.starts_with("HTTP/1.0 202"), "{answer}");
+                let body = answer.split("\r\n\r\n").nth(1).unwrap();
+                self.ids.insert(number, json_of(body)["id"].as_i64().unwrap());
+            }
+        }
+    }
+
+    /// Waits until the mail server has so many, or all that are still to come.
+    fn wait_for_mail(&self, wanted: usize) {
+        let wanted = wanted.min(self.ids.len().saturating_sub(self.handed));
+        for _ in 0..LOOKS {
+            if self.sink.count() >= wanted {
+                return;
+            }
+            std::thread::sleep(MOMENT);
+        }
+        panic!("{} of {wanted} messages came", self.sink.count());
+    }
+
+    /// One life of the server, which ends in the middle of something.
+    fn live_and_die(&mut self, round: usize) {
+        let mut server = self.world.serve(&[]);
+        let share = MESSAGES / KILLS;
+        let wanted = round * share + self.chance.usize(1..share);
+        let before = self.sink.count();
+        self.send_until(&server, wanted);
+        let under_way = if round % 2 == 0 {
+            // While it accepts: the next request is under way, and its answer is never seen.
+            let next = (0..MESSAGES).find(|number| !self.ids.contains_key(number)).unwrap();
+            Some(server.begin(&self.request(next)))
+        } else {
+            // While it sends.
+            let more = self.chance.usize(1..share);
+            self.wait_for_mail(before + more);
+            None
+        };
+        server.signal(Signal::KILL);
+        assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
+        drop(under_way);
+    }
+
+    /// The leases of the dead end, as they do after minutes.
+    fn let_leases_end(&mut self) {
+        let path = self.world.path("tidings.db");
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        self.handed += runtime.block_on(async {
+            let database = Database::sqlite(&path, SqliteOptions::default()).await.unwrap();
+            let end = database.write(|tx| {
+                tx.execute("UPDATE queue_messages SET visible_at = 0", &[])?;
+                let sql = "UPDATE transactional_messages SET claimed_until = 0
+                     WHERE status = 'claimed' AND claimed_until > 0";
+                tx.execute(sql, &[])
+            });
+            let handed = end.await.map_err(|error: DatabaseError| error).unwrap();
+            database.close().await;
+            usize::try_from(handed).unwrap()
+        });
+    }
+
+    /// All messages with a status, over the pages of the list.
+    fn with_status(&self, server: &Server, status: &str) -> BTreeSet<i64> {
+        let (mut found, mut cursor) = (BTreeSet::new(), String::new());
+        loop {
+            let path = format!("/v1/messages?status={status}&limit=100{cursor}");
+            let answer = server.get_with(&self.key, &path);
+            let page = json_of(answer.split("\r\n\r\n").nth(1).unwrap());
+            let data = page["data"].as_array().unwrap_or_else(|| panic!("{answer}"));
+            found.extend(data.iter().map(|message| message["id"].as_i64().unwrap()));
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return found,
+            }
+        }
+    }
+
+    fn wait_until_nothing_is_left(&self, server: &Server) {
+        for _ in 0..LOOKS {
+            let left = ["queued", "claimed"].map(|status| self.with_status(server, status).len());
+            if left == [0, 0] {
+                return;
+            }
+            std::thread::sleep(MOMENT);
+        }
+        panic!("messages are left: {:?}", self.with_status(server, "queued"));
+    }
+
+    /// How often the mail server got each number.
+    fn received(&self) -> BTreeMap<usize, usize> {
+        let mut received = BTreeMap::new();
+        for message in self.sink.messages() {
+            let subject = message.lines().find_map(|line| line.strip_prefix("Subject: Number "));
+            *received.entry(subject.unwrap().trim().parse().unwrap()).or_default() += 1;
+        }
+        received
+    }
+}
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn kill_9_sends_nothing_twice_and_loses_nothing() {
+    let mut shop = Shop::new();
+    for round in 0..KILLS {
+        shop.live_and_die(round);
+        shop.let_leases_end();
+    }
+    assert!(shop.handed > 0, "nothing was ever being sent, so this shows nothing");
+
+    let server = shop.world.serve(&[]);
+    shop.send_until(&server, MESSAGES);
+    shop.wait_until_nothing_is_left(&server);
+    let sent = shop.with_status(&server, "sent");
+    let uncertain = shop.with_status(&server, "uncertain");
+    server.stop();
+
+    assert_eq!(shop.ids.values().collect::<BTreeSet<_>>().len(), MESSAGES, "one id, two messages");
+    let received = shop.received();
+    assert!(received.keys().all(|number| shop.ids.contains_key(number)), "{received:?}");
+    for (number, id) in &shop.ids {
+        let times = received.get(number).copied().unwrap_or(0);
+        if sent.contains(id) {
+            assert_eq!(times, 1, "message {id} (number {number}) is sent");
+        } else {
+            assert!(uncertain.contains(id), "message {id} is neither sent nor uncertain");
+            assert!(times <= 1, "message {id} (number {number}) came {times} times");
+        }
+    }
+    assert_eq!(sent.len() + uncertain.len(), MESSAGES, "there are messages that nobody asked for");
+    // Only what was being handed over when the server died is in doubt.
+    assert_eq!(uncertain.len(), shop.handed);
+    let listed = shop.world.ok(&["messages", "uncertain"]);
+    let listed: BTreeSet<_> =
+        listed.lines().map(|line| json_of(line)["id"].as_i64().unwrap()).collect();
+    assert_eq!(listed, uncertain);
+    let queues = shop.world.ok(&["queues", "list"]);
+    let empty = r#"{"queue":"transactional-email","ready":0,"hidden":0,"dead":0}"#;
+    assert!(queues.contains(empty), "{queues}");
+}

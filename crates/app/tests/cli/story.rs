@@ -1,0 +1,296 @@
+//! The main story of a mail, over the real binary, on every rung of the ladder: a person is known, subscribes, gets a
+//! mail, it bounces, nothing more is sent to him, and when he is erased only a hash remembers why.
+//!
+//! Here: the story and the rungs. Not here: what each feature does in detail; its own tests tell.
+
+use serde_json::{Value, json};
+use tidings_testkit::{PostgresDatabase, SmtpSink};
+
+use crate::world::{Server, World};
+
+const ADA: &str = "ada@example.org";
+/// A moment between two looks, and how often we look before that is a failure.
+const MOMENT: std::time::Duration = std::time::Duration::from_millis(50);
+const LOOKS: usize = 500;
+
+/// What the mail of one rung has come to.
+type Received = Box<dyn Fn() -> Vec<String>>;
+
+struct Story {
+    world: World,
+    server: Server,
+    key: String,
+    received: Received,
+}
+
+impl Story {
+    fn begin(world: World, received: Received) -> Self {
+        let key = world.ok(&["bootstrap", "--client", "shop"]).trim_end().to_owned();
+        let server = world.serve(&[]);
+        Self { world, server, key, received }
+    }
+
+    /// Status and body of an answer.
+    fn call(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = self.server.send(&format!(
+            "{method} {path} HTTP/1.0\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            self.key,
+            body.len()
+        ));
+        let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// What is answered to a request that must succeed.
+    #[track_caller]
+    fn ok(&self, method: &str, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.call(method, path, body);
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    #[track_caller]
+    fn get(&self, path: &str) -> Value {
+        self.ok("GET", path, &Value::Null)
+    }
+
+    /// Looks until it is so.
+    #[track_caller]
+    fn wait(&self, path: &str, until: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        for _ in 0..LOOKS {
+            last = self.call("GET", path, &Value::Null).1;
+            if until(&last) {
+                return last;
+            }
+            std::thread::sleep(MOMENT);
+        }
+        panic!("{path} stays {last}");
+    }
+
+    /// Brings what the provider tells of a message, twice, as SQS may.
+    fn tell(&self, message: &Value, kind: &str, mut details: Value) {
+        let at = jiff::Timestamp::now().to_string();
+        details["event_timestamp"] = at.as_str().into();
+        details["destination"] = json!([ADA]);
+        details["tags"] = json!({"workspace": "1", "message": format!("t-{}", message["id"])});
+        let told = json!({
+            "contract": "ses-webhooks",
+            "version": 1,
+            "provider": "ses",
+            "provider_event_id": format!("story-{kind}"),
+            "notification_type": kind,
+            "received_at": at,
+            "ses_message_id": message["provider_message_id"].as_str().unwrap_or("0100-story"),
+            "metadata": details,
+        });
+        let lines = format!("{told}\n{told}\n");
+        let sent = self.world.run_with_input(&["queues", "send", "ses-webhooks"], &lines);
+        assert_eq!(sent.code, 0, "{}", sent.stderr);
+    }
+}
+
+/// A person who subscribes, and a template to write to him with.
+fn a_person_and_a_template(story: &Story) {
+    let ada =
+        json!({"email": ADA, "first_name": "Ada", "tags": ["vip"], "attributes": {"plan": "pro"}});
+    story.ok("POST", "/v1/contacts", &ada);
+    story.ok("POST", "/v1/audiences", &json!({"slug": "news"}));
+    let subscribe = json!({"email": ADA, "audience": "news", "by": "person", "source": "a form"});
+    let subscribed = story.ok("POST", "/v1/subscriptions", &subscribe);
+    assert_eq!(subscribed["subscription"]["status"], "subscribed");
+    let senders = json!({"senders": [{"slug": "hello", "from_email": "hello@example.org"}]});
+    story.ok("PUT", "/v1/senders", &senders);
+    let template = json!({
+        "subject": "Welcome {{ firstName }}",
+        "html": "<p>Your plan: {{ plan }}. <a href=\"https://example.org/start\">Start</a></p>",
+        "text": "Your plan: {{ plan }}",
+        "required_variables": ["plan"],
+    });
+    story.ok("PUT", "/v1/templates/welcome", &template);
+}
+
+/// A mail goes out once, whatever is asked twice.
+fn a_mail_goes_out(story: &Story) -> Value {
+    let welcome = json!({"to": ADA, "template": "welcome", "context": {"plan": "pro"}, "idempotency_key": "welcome-1"});
+    let accepted = story.ok("POST", "/v1/messages", &welcome);
+    assert_eq!(accepted["status"], "queued");
+    assert_eq!(story.ok("POST", "/v1/messages", &welcome)["id"], accepted["id"]);
+    let path = format!("/v1/messages/{}", accepted["id"]);
+    let message = story.wait(&path, |message| message["status"] == "sent");
+    let received = (story.received)();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert!(received[0].contains("Subject: Welcome Ada"), "{}", received[0]);
+    assert!(received[0].contains("/t/c/"), "links are tracked: {}", received[0]);
+    message
+}
+
+/// What the provider tells is counted once, and a bounce suppresses.
+fn what_comes_back_is_counted(story: &Story, message: &Value) {
+    story.tell(message, "delivery", json!({"recipients": [{"email": ADA}]}));
+    let path = format!("/v1/messages/{}", message["id"]);
+    story.wait(&path, |message| message["status"] == "delivered");
+    story.tell(message, "open", json!({"user_agent": "Mozilla/5.0"}));
+    story.tell(message, "click", json!({"url": "https://example.org/start"}));
+    story.wait(&path, |message| message["open_count"] == 1 && message["click_count"] == 1);
+    let bounced = json!([{"email": ADA, "status": "5.1.1", "diagnostic": "unknown"}]);
+    let bounce =
+        json!({"bounce_type": "Permanent", "bounce_subtype": "General", "recipients": bounced});
+    story.tell(message, "bounce", bounce);
+    story.wait(&path, |message| message["status"] == "bounced");
+    let suppressed = |answer: &Value| answer["type"] == "Permanent";
+    story.wait(&format!("/v1/suppressions/{ADA}"), suppressed);
+
+    let told = story.get(&format!("/v1/events?contact={ADA}"));
+    let mut kinds: Vec<_> = told["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|event| event["type"].as_str().unwrap())
+        .collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["bounce", "click", "delivery", "open"], "{told}");
+    let counted = &story.get("/v1/stats/templates?key=welcome")["counts"];
+    for (name, count) in
+        [("deliveries", 1), ("opens", 1), ("clicks", 1), ("bounces", 1), ("hard_bounces", 1)]
+    {
+        assert_eq!(counted[name], count, "{name}: {counted}");
+    }
+    let today = story.get("/v1/stats/deliveries");
+    assert_eq!(
+        (&today["total"]["bounces"], &today["total"]["unique_clicks"]),
+        (&json!(1), &json!(1))
+    );
+}
+
+/// Nothing more goes to who bounced, and the answer says why.
+fn the_next_is_skipped(story: &Story) {
+    let again = json!({"to": ADA, "subject": "Again", "text": "Hello"});
+    let accepted = story.ok("POST", "/v1/messages", &again);
+    let path = format!("/v1/messages/{}", accepted["id"]);
+    let skipped = story.wait(&path, |message| message["status"] == "skipped");
+    assert_eq!(skipped["skip_reason"], "hard_bounce");
+    assert_eq!((story.received)().len(), 1);
+}
+
+/// Who is erased is nowhere, and still not written to.
+fn erasing_leaves_the_hash(story: &Story, message: &Value) {
+    let erased = story.ok("DELETE", &format!("/v1/contacts/{ADA}"), &Value::Null);
+    assert_eq!(erased["erased"], true);
+    assert_eq!(story.call("GET", &format!("/v1/contacts/{ADA}"), &Value::Null).0, 404);
+    assert_eq!(story.get(&format!("/v1/events?contact={ADA}"))["data"], json!([]));
+    let row = story.get(&format!("/v1/messages/{}", message["id"]));
+    assert!(!row.to_string().contains("ada@"), "{row}");
+    for table in ["main", "events"] {
+        let items = story.world.ok(&["items", "scan", table]);
+        assert!(!items.contains("ada@"), "{table}: {items}");
+    }
+    // Only a keyed hash remembers that this address bounced.
+    the_next_is_skipped(story);
+    let counted = &story.get("/v1/stats/templates?key=welcome")["counts"];
+    assert_eq!(counted["bounces"], 1, "what was counted stays counted");
+}
+
+fn tell(world: World, received: Received) {
+    let story = Story::begin(world, received);
+    a_person_and_a_template(&story);
+    let message = a_mail_goes_out(&story);
+    what_comes_back_is_counted(&story, &message);
+    the_next_is_skipped(&story);
+    erasing_leaves_the_hash(&story, &message);
+    // Nothing was given up on the way.
+    let queues = story.world.ok(&["queues", "list"]);
+    assert!(queues.lines().all(|line| line.contains("\"dead\":0")), "{queues}");
+    story.server.stop();
+}
+
+/// Mail goes to a mail server of the test's own.
+fn over_smtp(world: &mut World) -> Received {
+    let sink = SmtpSink::start(&[]);
+    world.set("TIDINGS_MAIL__PROVIDER", "smtp");
+    world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
+    world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
+    world.set("TIDINGS_MAIL__SMTP_TLS", "none");
+    Box::new(move || sink.messages())
+}
+
+#[test]
+fn the_story_of_a_mail_embedded() {
+    let mut world = World::new();
+    let received = over_smtp(&mut world);
+    tell(world, received);
+}
+
+#[test]
+fn the_story_of_a_mail_on_postgres() {
+    let postgres = PostgresDatabase::schema();
+    let mut world = World::new();
+    world.set("TIDINGS_STORE__ENGINE", "postgres");
+    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
+    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
+    let received = over_smtp(&mut world);
+    tell(world, received);
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn the_story_of_a_mail_on_postgres_dynamodb_sqs_and_ses() {
+    let (mut world, _dynamodb) = crate::aws::on_dynamodb();
+    let postgres = PostgresDatabase::schema();
+    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
+    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
+    world.set("TIDINGS_AWS__QUEUE_ENDPOINT_URL", &told("TIDINGS_TEST_SQS"));
+    world.set("TIDINGS_AWS__QUEUE_PREFIX", &format!("story-{}", std::process::id()));
+    let received = over_ses(&mut world);
+    tell(world, received);
+}
+
+/// Mail goes to the server that knows SES. Tests share it, so each has an account of its own there: the twelve digits of
+/// its access key.
+#[cfg(feature = "aws")]
+fn over_ses(world: &mut World) -> Received {
+    let endpoint = told("TIDINGS_TEST_SES");
+    world.set("TIDINGS_MAIL__PROVIDER", "ses");
+    world.set("TIDINGS_AWS__MAIL_ENDPOINT_URL", &endpoint);
+    let host = endpoint.trim_start_matches("http://").to_owned();
+    let address = host.parse().unwrap();
+    let account = format!("{:012}", fastrand::u64(1..1_000_000_000_000));
+    world.set("AWS_ACCESS_KEY_ID", &account);
+    let body = json!({"EmailIdentity": "hello@example.org"}).to_string();
+    let signed = format!(
+        "authorization: AWS4-HMAC-SHA256 Credential={account}/20260101/eu-central-1/ses/aws4_request, \
+         SignedHeaders=host, Signature=0"
+    );
+    let known = crate::world::ask(
+        address,
+        &format!(
+            "POST /v2/email/identities HTTP/1.0\r\nhost: {host}\r\n{signed}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n{body}",
+            body.len()
+        ),
+    );
+    assert!(known.contains(" 200 "), "{known}");
+    Box::new(move || {
+        let path = format!("/_ministack/ses/messages?account={account}");
+        let listed =
+            crate::world::ask(address, &format!("GET {path} HTTP/1.0\r\nhost: {host}\r\n\r\n"));
+        let listed: Value = serde_json::from_str(listed.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let messages = listed["messages"].as_object().unwrap().values();
+        messages
+            .flat_map(|of_account| of_account.as_array().unwrap())
+            .map(|mail| {
+                format!("Subject: {}\n\n{}", mail["Subject"].as_str().unwrap(), mail["BodyHtml"])
+            })
+            .collect()
+    })
+}
+
+#[cfg(feature = "aws")]
+fn told(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_else(|_| {
+        panic!("{variable} is not set: run ./test, which starts the test servers")
+    })
+}

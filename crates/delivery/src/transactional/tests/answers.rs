@@ -1,0 +1,219 @@
+//! What the provider's answer makes of a row that changed while it was asked, and of one that it never takes.
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tidings_jobs::Outcome;
+use tidings_kernel::{Accepted, Mail, QueueEngine as _, SendError, Sender, queues};
+use tidings_sql::{Database, DatabaseError};
+use tidings_testbed::{Bed, each_store};
+
+use super::World;
+use super::accept::suppress;
+use crate::links;
+use crate::transactional::{Find, Settle, Settled, Status, settle};
+
+each_store!(
+    a_provider_that_never_takes_a_message_fails_it_before_the_queue_gives_up,
+    a_provider_that_is_away_costs_nothing,
+    a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue,
+    an_event_before_the_answer_makes_no_second_line_of_the_send_log,
+    a_new_key_signs_within_a_minute,
+    others_are_told_what_became_of_a_message_once,
+);
+
+/// A provider during whose work something else happens.
+struct Meanwhile {
+    database: Database,
+    sql: Mutex<Option<&'static str>>,
+    answer: Result<Accepted, SendError>,
+}
+
+#[async_trait]
+impl Sender for Meanwhile {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    async fn send(&self, _: &Mail) -> Result<Accepted, SendError> {
+        let sql = self.sql.lock().unwrap().take();
+        if let Some(sql) = sql {
+            let done = self.database.write(move |tx| tx.execute(sql, &[])).await;
+            done.map_err(|error: DatabaseError| error).unwrap();
+        }
+        self.answer.clone()
+    }
+}
+
+fn meanwhile(world: &mut World<'_>, sql: &'static str, answer: Result<Accepted, SendError>) {
+    let database = world.bed.access.database().clone();
+    world.worker.sender = Arc::new(Meanwhile { database, sql: Mutex::new(Some(sql)), answer });
+}
+
+async fn a_provider_that_never_takes_a_message_fails_it_before_the_queue_gives_up(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    for _ in 0..20 {
+        world.provider.answers(SendError::Later("451 try again".to_owned()));
+    }
+    for _ in 0..20 {
+        world.work().await;
+        bed.advance(24 * 60).await;
+    }
+    let message = world.found(id).await.message;
+    assert_eq!((message.status, message.attempts), (Status::Failed, 10));
+    assert_eq!(message.last_error.as_deref(), Some("not taken now: 451 try again"));
+    let depth = bed.queues.depth(&queues::TRANSACTIONAL_EMAIL).await.unwrap();
+    assert_eq!((depth.ready, depth.dead), (0, 0));
+}
+
+async fn a_provider_that_is_away_costs_nothing(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    for _ in 0..30 {
+        world.provider.answers(SendError::Closed("connection refused".to_owned()));
+    }
+    for _ in 0..30 {
+        assert_eq!(world.work().await, 1);
+        assert_eq!(world.status(id).await, Status::Queued);
+        bed.advance(1).await;
+    }
+    // Its "not now" is the first: that nobody was there did not count.
+    world.provider.answers(SendError::Later("451 try again".to_owned()));
+    world.work().await;
+    assert_eq!(world.status(id).await, Status::Queued);
+    bed.advance(60).await;
+    world.work().await;
+    assert_eq!(world.status(id).await, Status::Sent);
+}
+
+async fn a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue(bed: &Bed) {
+    let uncertain = "UPDATE transactional_messages
+        SET status = 'uncertain', claimed_by = NULL, claimed_until = NULL";
+    let waiting = async || bed.queues.depth(&queues::TRANSACTIONAL_EMAIL).await.unwrap().ready;
+    let slower = SendError::Throttled { reason: "slow".to_owned(), retry_after: None };
+    let mut world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let envelope = world.envelope(id).await;
+    for (count, error) in [(2, SendError::Later("451".to_owned())), (3, slower)] {
+        meanwhile(&mut world, uncertain, Err(error));
+        world.handle(&envelope).await;
+        assert_eq!(world.status(id).await, Status::Queued);
+        assert_eq!(
+            waiting().await,
+            count,
+            "whoever called it uncertain has acknowledged the first"
+        );
+    }
+    // While it is ours, the message of the queue is as well.
+    world.worker.sender = Arc::clone(&world.provider) as Arc<dyn Sender>;
+    world.provider.answers(SendError::Later("451".to_owned()));
+    world.handle(&envelope).await;
+    assert_eq!(waiting().await, 3);
+}
+
+async fn an_event_before_the_answer_makes_no_second_line_of_the_send_log(bed: &Bed) {
+    let mut world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let envelope = world.envelope(id).await;
+    // The event's own worker has decided where the line is.
+    let event = "UPDATE transactional_messages
+        SET status = 'sent', sent_at = 1782907100000, logged_at = 1782907100000";
+    meanwhile(&mut world, event, Ok(Accepted { provider_id: Some("p-1".to_owned()) }));
+    for _ in 0..2 {
+        assert_eq!(world.handle(&envelope).await, Outcome::Done);
+    }
+    let log = world.log("ada@example.org").await;
+    let places: Vec<_> = log.iter().filter_map(|item| item.text("SK")).collect();
+    assert_eq!(places, ["SENT#2026-07-01T11:58:20.000Z"]);
+}
+
+async fn a_new_key_signs_within_a_minute(bed: &Bed) {
+    let world = World::new(bed).await;
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let id = world.accepted("ada@example.org").await;
+        world.work().await;
+        let mime = String::from_utf8(world.provider.taken().pop().unwrap().mime).unwrap();
+        ids.push((id, mime));
+        links::rotate(bed.access.database(), bed.access.now()).await.unwrap();
+        bed.advance(2).await;
+    }
+    let keys = links::list(bed.access.database()).await.unwrap();
+    let signed_by = |mime: &str| {
+        let id = mime.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap();
+        id.split('.').nth(2).unwrap_or_default().to_owned()
+    };
+    assert_eq!(keys.len(), 3);
+    assert_ne!(signed_by(&ids[0].1), signed_by(&ids[1].1));
+    let again = links::Links::load(bed.access.database(), "https://x.example", bed.access.now());
+    let again = again.await.unwrap();
+    for (id, mime) in ids {
+        let text = mime.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap();
+        let (_, source) = again.read_message_id(text, bed.access.now()).await.unwrap();
+        assert_eq!(source, links::Source::Transactional(id.get()));
+    }
+}
+
+/// What others are told, as `type` and `reason`.
+async fn told(bed: &Bed) -> Vec<(String, String)> {
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'webhook-fanout' ORDER BY id";
+    let rows = bed.access.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    let read = |row: &tidings_sql::Row| {
+        let body: serde_json::Value = serde_json::from_str(row.text(0).unwrap()).unwrap();
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        assert_eq!(body["data"]["email"], "ada@example.org");
+        (text(&body["event_type"]), text(&body["data"]["reason"]))
+    };
+    rows.iter().map(read).filter(|(kind, _)| kind.starts_with("email.")).collect()
+}
+
+async fn others_are_told_what_became_of_a_message_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    let cx = bed.cx().await;
+    let sent = world.accepted("ada@example.org").await;
+    world.work().await;
+    assert!(told(bed).await.is_empty(), "nobody wants to know");
+    world
+        .run(&format!(
+            "INSERT INTO webhook_endpoints (workspace_id, url, event_types, secret, created_at, updated_at)
+             VALUES ({}, 'https://example.org/', '[]', 'x', 0, 0)",
+            cx.workspace_id().get()
+        ))
+        .await;
+    world.handle(&world.envelope(sent).await).await;
+    assert!(told(bed).await.is_empty(), "it was sent before");
+
+    let mut expected = Vec::new();
+    let mut expect = |kind: &str, reason: &str| {
+        expected.push((kind.to_owned(), reason.to_owned()));
+        expected.clone()
+    };
+    let id = world.accepted("ada@example.org").await;
+    world.work().await;
+    world.handle(&world.envelope(id).await).await;
+    assert_eq!(told(bed).await, expect("email.sent", ""));
+
+    world.accepted("ada@example.org").await;
+    world.provider.answers(SendError::Refused("550".to_owned()));
+    world.work().await;
+    assert_eq!(told(bed).await, expect("email.failed", ""));
+
+    let id = world.accepted("ada@example.org").await;
+    world.provider.answers(SendError::Uncertain("lost".to_owned()));
+    world.work().await;
+    let message = Find { id, client: None };
+    let settlement = Settle { message, outcome: Settled::Failed, reason: None };
+    settle(&cx, settlement).await.unwrap();
+    assert_eq!(told(bed).await, expect("email.failed", ""));
+
+    world.accepted("ada@example.org").await;
+    suppress(bed, "ada@example.org").await;
+    // That the address is suppressed is told as well.
+    expect("email.suppressed", "");
+    world.work().await;
+    expect("email.skipped", "hard_bounce");
+    world.accepted("ada@example.org").await;
+    assert_eq!(told(bed).await, expect("email.skipped", "hard_bounce"));
+}
