@@ -35,8 +35,8 @@ The folder:
   templates/partials/footer.html      a partial, for {% include 'footer' %}
   topics.toml                         [[topics]] slug, name, description
   audiences.toml                      [[audiences]] slug, name, double_opt_in, confirm_template_key
-                                      what these two do not name stays as it is; \"\" takes it away
 
+What topics.toml and audiences.toml do not name stays as it is; an empty text takes it away.
 Everything is checked before anything is written. Doing it again changes nothing.")]
 pub(crate) struct ApplyArgs {
     /// The folder

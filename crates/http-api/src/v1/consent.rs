@@ -147,7 +147,7 @@ pub(super) async fn preferences(
     responses(
         (status = 200, description = "As they are now", body = PreferencesBody),
         (status = 404, description = "There is no such contact", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "A topic cannot be switched on: the contact is suppressed", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "A topic cannot be switched on: the contact is suppressed, or has switched it off and no reason is given", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )

@@ -117,6 +117,14 @@ async fn of_an_erased_persons_reply_nothing_is_kept(bed: &Bed) {
     let cx = bed.cx().await;
     let (_, bob) = messages(bed, &cx).await;
     let mail = mime("bob@example.org", &our_id(bed, &cx, bob).await, "");
+    let name_him = cx.database().write(|tx| {
+        let sql = "INSERT INTO channel_identities
+                       (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
+                   SELECT workspace_id, lead_id, 'email', email, email, 1, 1 FROM campaign_recipients";
+        tx.execute(sql, &[])
+    });
+    let named: Result<u64, tidings_sql::DatabaseError> = name_him.await;
+    assert_eq!(named.unwrap(), 1);
     contacts::erase(&cx, &"bob@example.org".parse().unwrap()).await.unwrap();
     let replies = Replies::new(bed.access.clone(), None);
     let received = replies.receive(&cx, &mail).await.unwrap();
