@@ -45,7 +45,7 @@ pub(crate) struct MessagesArgs {
 #[derive(Debug, Subcommand)]
 enum MessagesCommand {
     /// Write a message down; a running server sends it
-    Send(SendArgs),
+    Send(Box<SendArgs>),
     /// Print a message with its bodies
     Show {
         /// Its id
@@ -142,7 +142,7 @@ pub(crate) async fn run(args: MessagesArgs, config: &Config) -> Result<(), Failu
 async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let find = |id: i64| Find { id: MessageId::from(id), client: None };
     match command {
-        MessagesCommand::Send(args) => send(open, cx, args).await,
+        MessagesCommand::Send(args) => send(open, cx, *args).await,
         MessagesCommand::Show { id } => {
             let found = transactional::show(cx, find(id)).await.map_err(missing)?;
             open.print(&MessageShown::from(found))
