@@ -98,8 +98,6 @@ fn mail(request: Request, client: ClientId, url: String) -> Send {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
-
     use tidings_people::consent::confirmations::{self, RequestError};
     use tidings_people::consent::subscriptions::{self, Subscribe};
     use tidings_people::consent::{Act, By, Proof, Whom, audiences};

@@ -59,12 +59,12 @@ async fn refuses_what_must_never_be(engine: &Engine) {
     lay_ground(database).await;
     for table in TABLES {
         for change in table.refused {
-            let sql = insert(&table, change);
+            let sql = insert(table, change);
             let refused = run(database, &sql).await;
             assert!(matches!(refused, Err(DatabaseError::Constraint(_))), "{sql}: {refused:?}");
         }
         // Only now: what was refused must have been refused for the change, and for nothing else.
-        let sql = insert(&table, &[]);
+        let sql = insert(table, &[]);
         run(database, &sql).await.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     }
     for (what, sql) in [

@@ -265,14 +265,17 @@ impl From<&Settings> for Config {
                 batch: from.count("sweep.batch"),
             },
             data_ttl_days: from.maybe_count("data.ttl_days"),
-            signals: Signals {
-                ses_topics: from
-                    .maybe_text("signals.ses_topics")
-                    .map(|topics| topics.split(',').map(ToOwned::to_owned).collect())
-                    .unwrap_or_default(),
-                sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
-            },
+            signals: signals(&from),
         }
+    }
+}
+
+fn signals(from: &Source<'_>) -> Signals {
+    let topics = from.maybe_text("signals.ses_topics");
+    let topics = topics.map(|topics| topics.split(',').map(ToOwned::to_owned).collect());
+    Signals {
+        ses_topics: topics.unwrap_or_default(),
+        sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
     }
 }
 

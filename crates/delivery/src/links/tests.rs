@@ -1,5 +1,4 @@
 //! What a link proves, and what nobody can make of it.
-#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -1,5 +1,4 @@
 //! The links of our mails as a reader, a mail program and a machine meet them.
-#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 use std::time::Duration;
 

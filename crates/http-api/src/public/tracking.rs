@@ -44,6 +44,7 @@ pub(super) async fn pixel(
 
 /// Leads on to the target that the link was made for, and to no other. A reader gets there even if we cannot write
 /// it down; what is lost then is counted.
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request")]
 pub(super) async fn click(
     State(tracking): State<Tracking>,
     token: Result<Path<String>, PathRejection>,

@@ -1,5 +1,4 @@
 //! The function as its callers meet it: over what is stored.
-#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 use jiff::ToSpan as _;
 use tidings_access::{Cx, DisplayName, Slug};
