@@ -6,6 +6,9 @@ use super::load::{self, Asked, Figures, request};
 use super::place::Place;
 use crate::report::Report;
 
+/// Makes the request of a number.
+type Request = Box<dyn Fn(usize) -> Vec<u8> + Send + Sync>;
+
 pub(super) const CONNECTIONS: usize = 64;
 /// Whom messages are written to: new at first, and then known.
 const PEOPLE: usize = 10_000;
@@ -19,7 +22,7 @@ pub(super) async fn measure(
     let key = format!("authorization: Bearer {}\r\n", place.api_key);
     let in_json = format!("{key}content-type: application/json\r\n");
     let with_body = in_json.clone();
-    let all: [(&str, u16, Box<dyn Fn(usize) -> Vec<u8> + Send + Sync>); 4] = [
+    let all: [(&str, u16, Request); 4] = [
         ("GET /healthz", 200, Box::new(|_| request("GET /healthz", "", ""))),
         (
             "POST of the same body to a route that does nothing",

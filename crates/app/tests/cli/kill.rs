@@ -106,7 +106,7 @@ impl Shop {
         let wanted = round * share + self.chance.usize(1..share);
         let before = self.sink.count();
         self.send_until(&server, wanted);
-        let under_way = if round % 2 == 0 {
+        let under_way = if round.is_multiple_of(2) {
             // While it accepts: the next request is under way, and its answer is never seen.
             let next = (0..MESSAGES).find(|number| !self.ids.contains_key(number)).unwrap();
             Some(server.begin(&self.request(next)))

@@ -139,7 +139,7 @@ async fn keys_that_are_ours_or_too_long_for_a_batch_are_refused() {
         let batch = format!(r#"{{"messages":[{HELLO}]}}"#);
         assert_eq!(send_to(&world, "/v1/messages/batch", (&key, own), &batch).await.status, 422);
     }
-    let batch = format!(r#"{{"messages":[{}]}}"#, vec![HELLO; 11].join(","));
+    let batch = format!(r#"{{"messages":[{}]}}"#, [HELLO; 11].join(","));
     let (long, longest) = ("k".repeat(253), "k".repeat(252));
     assert_eq!(send_to(&world, "/v1/messages/batch", (&key, &long), &batch).await.status, 422);
     let answer = send_to(&world, "/v1/messages/batch", (&key, &longest), &batch).await.json();

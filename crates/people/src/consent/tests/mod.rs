@@ -1,5 +1,4 @@
 //! Consent, as those who give it and take it back notice it.
-#![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 mod double_opt_in;
 mod leaving;
