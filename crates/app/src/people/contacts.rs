@@ -26,7 +26,7 @@ Examples:
   tidings contacts tag ada@example.org vip beta
   tidings contacts tag ada@example.org --how replace
   tidings contacts import people.csv --dry-run
-  tidings contacts import people.csv --map 'E-Mail Adresse=email' --tag spring --errors left-out.csv
+  tidings contacts import people.csv --map 'Contact=email' --tag spring --errors left-out.csv
   tidings contacts import people.csv --audience news --source 'form on example.org, May 2026'
   tidings contacts export --status active > people.csv
   tidings contacts erase ada@example.org")]

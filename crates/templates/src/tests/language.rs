@@ -157,9 +157,9 @@ fn the_names_of_a_template_are_those_that_it_does_not_make_itself() {
 
 #[test]
 fn an_unknown_variable_is_a_fault_where_it_stands() {
-    let compiled = compiled(&text("Hi {{ firstName }},\nsee {{ oder.id }}"));
+    let compiled = compiled(&text("Hi {{ firstName }},\nsee {{ purchase.id }}"));
     let known = |path: &str| matches!(path.split('.').next(), Some("firstName" | "order"));
-    assert_eq!(told(&compiled.unknown(known)), "text 2:8: nobody gives a variable oder.id");
+    assert_eq!(told(&compiled.unknown(known)), "text 2:8: nobody gives a variable purchase.id");
 }
 
 #[test]

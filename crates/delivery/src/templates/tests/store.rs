@@ -187,7 +187,7 @@ async fn another_workspace_has_its_own(bed: &Bed) {
 
 async fn faults_write_nothing(bed: &Bed) {
     let cx = bed.cx().await;
-    let mut content = html("{{ oder.id }}", "{{ x | nix }}{% include 'nix' %}");
+    let mut content = html("{{ purchase.id }}", "{{ x | nix }}{% include 'nix' %}");
     let refused = put(&cx, Put { key: key("a"), content: content.clone(), then: Then::Activate });
     insta::assert_snapshot!(told(refused.await.unwrap_err()), @"html 1:8: there is no filter nix");
     content.source.html = Some("{{ plan }} {{ planName }} {{ a.b }} {{ memory.x.y }}".to_owned());
@@ -195,7 +195,7 @@ async fn faults_write_nothing(bed: &Bed) {
     let refused = validate(&cx, &key("a"), content).await.unwrap_err();
     insta::assert_snapshot!(told(refused), @r#"
     template: required_variables: "no path" is no path such as order.id
-    subject 1:4: nobody gives a variable oder.id
+    subject 1:4: nobody gives a variable purchase.id
     html 1:4: nobody gives a variable plan
     html 1:15: nobody gives a variable planName
     "#);
