@@ -173,6 +173,10 @@ impl Intercept for Left {
 /// What an answer, or none, means for the message. By codes, never by words.
 fn judge(trouble: &Trouble<SendEmailError>) -> SendError {
     let said = trouble.told();
+    // Whoever says yes in words that cannot be read has it all the same.
+    if trouble.said_yes() {
+        return SendError::Uncertain(said);
+    }
     match (trouble.kind, trouble.code().unwrap_or_default()) {
         (Kind::Throttled, _) | (_, "TooManyRequestsException") => {
             SendError::Throttled { reason: said, retry_after: None }

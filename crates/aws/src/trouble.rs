@@ -46,6 +46,11 @@ where
         }
     }
 
+    /// Whether the answer was a success that could not be read.
+    pub(super) fn said_yes(&self) -> bool {
+        self.error.raw_response().is_some_and(|answer| answer.status().is_success())
+    }
+
     pub(super) fn service_error(&self) -> Option<&E> {
         self.error.as_service_error()
     }

@@ -89,7 +89,7 @@ async fn read_request(stream: &mut tokio::net::TcpStream) -> String {
 #[tokio::test]
 async fn a_message_goes_out_as_it_was_written() {
     let (endpoint, mut requests) = server(Some(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 27\r\nconnection: close\r\n\r\n\
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 28\r\nconnection: close\r\n\r\n\
          {\"MessageId\":\"0100-abc-000\"}",
     ))
     .await;
@@ -143,11 +143,12 @@ async fn what_did_not_leave_the_machine_waits() {
     let no_tls = ses(format!("https://127.0.0.1:{port}")).send(&sent).await.unwrap_err();
     closed("there is no TLS", &no_tls);
     let (endpoint, mut requests) = server(None).await;
-    let lost = aws_config::profile::ProfileFileCredentialsProvider::builder()
-        .profile_name("nobody-has-a-profile-of-this-name")
-        .build();
     let config = config().into_builder();
-    let config = config.credentials_provider(SharedCredentialsProvider::new(lost)).build();
+    let config = {
+        let mut config = config;
+        config.set_credentials_provider(None);
+        config.build()
+    };
     let settings = SesSettings { endpoint: Some(endpoint), configuration_set: None };
     let anonymous = Ses::new(&config, settings).send(&sent).await.unwrap_err();
     closed("there are no credentials", &anonymous);
@@ -162,6 +163,8 @@ async fn a_server_in_trouble_is_not_asked_again_by_itself() {
             "throttled",
         ),
         ("HTTP/1.1 503 x\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}", "uncertain"),
+        // It was taken, whatever the answer says.
+        ("HTTP/1.1 200 x\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{x", "uncertain"),
         (
             "HTTP/1.1 400 x\r\nx-amzn-errortype: SendingPausedException\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}",
             "closed",

@@ -101,7 +101,7 @@ mod tests {
         400 Bad Request: the body is not a JSON object
         400 Bad Request: the envelope of SNS lacks Type, MessageId, TopicArn, Message, Timestamp, SigningCertURL, SignatureVersion, Signature
         403 Forbidden: the topic is not one of signals.ses_topics
-        403 Forbidden: the certificate must come over https from sns.<region>.amazonaws.com
+        403 Forbidden: the certificate must be https://sns.<region>.amazonaws.com/SimpleNotificationService-<hex>.pem
         403 Forbidden: no topics are configured: set signals.ses_topics to the ARNs of those that may post here
         413 Payload Too Large: the request's body is larger than this server takes
         ");
