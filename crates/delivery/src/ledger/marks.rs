@@ -1,7 +1,7 @@
 //! Marking rows with what became of their messages.
 //!
 //! The same news, again or in another order, leave the same row: a first time is the earliest one, a number never goes
-//! down, and a status only goes up the list of [`RANKS`].
+//! down, and a status only goes up the list of `RANKS`.
 
 use jiff::Timestamp;
 use tidings_kernel::{Outgoing, queues};

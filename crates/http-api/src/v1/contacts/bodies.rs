@@ -125,7 +125,7 @@ pub(in crate::v1) struct NewContact {
     email: EmailAddress,
     #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Ada")]
     first_name: Option<FirstName>,
-    /// Up to 100 by name ([A-Za-z][A-Za-z0-9_]*, up to 64 characters), 32 KB in all. Those that are not named stay; a null
+    /// Up to 100 by name (`[A-Za-z][A-Za-z0-9_]*`, up to 64 characters), 32 KB in all. Those that are not named stay; a null
     /// removes
     #[schema(value_type = Option<Object>, example = json!({"plan": "pro"}))]
     attributes: Attributes,
