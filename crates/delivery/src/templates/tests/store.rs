@@ -195,9 +195,9 @@ async fn faults_write_nothing(bed: &Bed) {
     let refused = validate(&cx, &key("a"), content).await.unwrap_err();
     insta::assert_snapshot!(told(refused), @r#"
     template: required_variables: "no path" is no path such as order.id
-    subject 1:4: nobody gives a variable purchase.id
     html 1:4: nobody gives a variable plan
     html 1:15: nobody gives a variable planName
+    subject 1:4: nobody gives a variable purchase.id
     "#);
     assert_eq!(dump(bed, "a").await, Vec::<String>::new());
 }
