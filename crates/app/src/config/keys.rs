@@ -351,6 +351,13 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "workers.campaign_steps",
+        doc: "How many campaigns a process begins, finds the recipients of or takes further at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("2"),
+        secret: false,
+    },
+    Key {
         name: "workers.ses_webhooks",
         doc: "How many notifications of the provider a process works on at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
