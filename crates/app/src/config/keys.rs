@@ -296,7 +296,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "mail.smtp_hello_name",
-        doc: "What this machine calls itself to the mail server. Without it, the machine's name.",
+        doc: "What this machine calls itself to the mail server. Without it, the machine's full name, or its address.",
         kind: Kind::Host,
         preset: Preset::Unset { example: "tidings.example.org" },
         secret: false,
@@ -348,6 +348,13 @@ static KEYS: &[Key] = &[
         doc: "How many batches of campaign recipients a process works on at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
         preset: Preset::Default("4"),
+        secret: false,
+    },
+    Key {
+        name: "workers.campaign_steps",
+        doc: "How many campaigns a process begins, finds the recipients of or takes further at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("2"),
         secret: false,
     },
     Key {

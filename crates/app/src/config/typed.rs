@@ -228,6 +228,7 @@ impl From<&Settings> for Config {
                 concurrency: vec![
                     ("transactional-email", from.count("workers.transactional_email")),
                     ("campaign-email", from.count("workers.campaign_email")),
+                    ("campaign-steps", from.count("workers.campaign_steps")),
                     ("ses-webhooks", from.count("workers.ses_webhooks")),
                     ("email-events", from.count("workers.email_events")),
                     ("webhook-fanout", from.count("workers.webhook_fanout")),

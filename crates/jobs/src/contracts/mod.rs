@@ -7,6 +7,7 @@
 //! Here: the descriptions, and reading and writing by them. Not here: queues, and what is done with a message.
 
 mod campaign_email;
+mod campaign_step;
 mod check;
 mod email_events;
 mod error;
@@ -24,6 +25,7 @@ mod transactional_email;
 mod webhooks;
 
 pub use campaign_email::CampaignEmail;
+pub use campaign_step::CampaignStep;
 pub use email_events::{EmailEvent, EventType};
 pub use error::{ContractError, Violation};
 pub use lead_events::LeadEvent;
@@ -42,9 +44,10 @@ use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 9] = [
+pub static ALL: [&Shape; 10] = [
     TransactionalEmail::SHAPE,
     CampaignEmail::SHAPE,
+    CampaignStep::SHAPE,
     SesWebhook::SHAPE,
     EmailEvent::SHAPE,
     LeadIngestion::SHAPE,

@@ -104,6 +104,8 @@ pub mod queues {
     pub static TRANSACTIONAL_EMAIL: Queue = queue("transactional-email", 60);
     /// Batches of campaign recipients.
     pub static CAMPAIGN_EMAIL: Queue = queue("campaign-email", 300);
+    /// A campaign that has something to do other than sending: to begin, to find its recipients, to go on.
+    pub static CAMPAIGN_STEPS: Queue = queue("campaign-steps", 300);
     /// What the mail provider tells.
     pub static SES_WEBHOOKS: Queue = queue("ses-webhooks", 60);
     /// Opens, clicks and unsubscribes that we saw ourselves.
@@ -121,9 +123,10 @@ pub mod queues {
     /// An operator's question whether queues and workers work, and how fast.
     pub static PROBE: Queue = queue("probe", 30);
 
-    pub static ALL: [&Queue; 10] = [
+    pub static ALL: [&Queue; 11] = [
         &TRANSACTIONAL_EMAIL,
         &CAMPAIGN_EMAIL,
+        &CAMPAIGN_STEPS,
         &SES_WEBHOOKS,
         &EMAIL_EVENTS,
         &LEAD_INGESTION,

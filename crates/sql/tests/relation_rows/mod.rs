@@ -236,6 +236,56 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "campaign_batches",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("campaign_id", "<campaign a>"),
+            ("number", "1"),
+            ("recipient_ids", "'[1]'"),
+            ("size", "1"),
+            ("due_at", "1"),
+        ],
+        refused: &[
+            &[("campaign_id", "<campaign b>")],
+            &[("number", "0")],
+            &[("size", "0")],
+            &[("size", "1001")],
+            &[("held", "2")],
+            &[("done_at", "1")],
+        ],
+    },
+    Table {
+        name: "campaign_tallies",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("campaign_id", "<campaign a>"),
+            ("kind", "'outcome'"),
+            ("name", "'sent'"),
+            ("count", "1"),
+        ],
+        refused: &[
+            &[("campaign_id", "<campaign b>")],
+            &[("kind", "'guess'")],
+            &[("name", "''")],
+            &[("count", "-1")],
+        ],
+    },
+    Table {
+        name: "campaign_moves",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("campaign_id", "<campaign a>"),
+            ("status", "'sending'"),
+            ("actor", "'cli'"),
+            ("happened_at", "1"),
+        ],
+        refused: &[
+            &[("campaign_id", "<campaign b>")],
+            &[("actor", "''")],
+            &[("happened_at", "-1")],
+        ],
+    },
+    Table {
         name: "transactional_messages",
         row: &[
             ("workspace_id", "<workspace a>"),

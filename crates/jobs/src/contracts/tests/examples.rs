@@ -82,6 +82,12 @@ pub(super) const LEAD_EVENTS: &str = r#"{
     "metadata": {"trace_id": "trace-1"}
 }"#;
 
+pub(super) const CAMPAIGN_STEP: &str = r#"{
+    "contract": "campaign-step",
+    "version": 1,
+    "campaign_id": 55
+}"#;
+
 pub(super) const WEBHOOK_FANOUT: &str = r#"{
     "contract": "webhook-fanout",
     "version": 1,
@@ -119,7 +125,7 @@ fn an_example_comes_out_as_it_went_in() {
 
 #[test]
 fn a_body_is_written_in_the_order_of_its_shape() {
-    let probe = &cases()[8];
+    let probe = &cases()[9];
     insta::assert_snapshot!(
         (probe.round_trip)(probe.example).unwrap(),
         @r#"{"contract":"probe","version":1,"run":"2026-05-24-a","number":3,"sent_at":"2026-05-24T12:00:00Z"}"#

@@ -13,8 +13,8 @@ mod violations;
 use serde_json::{Value, json};
 
 use super::{
-    CampaignEmail, Contract, ContractError, EmailEvent, Kind, LeadEvent, LeadIngestion, Probe,
-    SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
+    CampaignEmail, CampaignStep, Contract, ContractError, EmailEvent, Kind, LeadEvent,
+    LeadIngestion, Probe, SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
 };
 
 /// A contract without its type, so that one test goes over all of them.
@@ -25,10 +25,11 @@ struct Case {
     round_trip: fn(&str) -> Result<String, ContractError>,
 }
 
-fn cases() -> [Case; 9] {
+fn cases() -> [Case; 10] {
     [
         case::<TransactionalEmail>(examples::TRANSACTIONAL_EMAIL),
         case::<CampaignEmail>(examples::CAMPAIGN_EMAIL),
+        case::<CampaignStep>(examples::CAMPAIGN_STEP),
         case::<SesWebhook>(examples::SES_WEBHOOKS),
         case::<EmailEvent>(examples::EMAIL_EVENTS),
         case::<LeadIngestion>(examples::LEAD_INGESTION),

@@ -1,0 +1,1 @@
+//! Audience: whom a campaign means.

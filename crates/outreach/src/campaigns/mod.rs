@@ -1,0 +1,1 @@
+//! Campaigns: one message to many, exactly once each.

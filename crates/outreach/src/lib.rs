@@ -1,0 +1,8 @@
+//! Outreach: what goes to many people, or goes out by itself.
+//!
+//! Here: whom a campaign means (`audience`), and campaigns from the draft to the last recipient (`campaigns`). Not here:
+//! how one message is sent and who may be written to (`delivery`), and what comes back (`signals`), whose numbers are
+//! read from the items.
+
+pub mod audience;
+pub mod campaigns;

@@ -1,0 +1,92 @@
+-- Campaigns: what they send, when and how fast, and how far they are.
+
+-- Counters and the send log know a campaign by its key, so a key means one campaign in a workspace.
+CREATE UNIQUE INDEX campaigns_external_key ON campaigns (workspace_id, external_key);
+CREATE INDEX campaigns_list ON campaigns (workspace_id, id);
+
+-- Content. Without variants the campaign's own template or subject and bodies are sent. Each variant is an object with
+-- its name, weight, template and subject; when the campaign starts, versions are frozen in it. `winner` is the place of
+-- the variant that all those get who were not part of the test.
+ALTER TABLE campaigns ADD COLUMN variants {json} NOT NULL DEFAULT '[]';
+ALTER TABLE campaigns ADD COLUMN test_percent BIGINT CHECK (test_percent BETWEEN 1 AND 99);
+ALTER TABLE campaigns ADD COLUMN winner_metric TEXT CHECK (winner_metric IN ('opens', 'clicks'));
+ALTER TABLE campaigns ADD COLUMN winner_wait_ms BIGINT CHECK (winner_wait_ms > 0);
+ALTER TABLE campaigns ADD COLUMN decide_at BIGINT;
+ALTER TABLE campaigns ADD COLUMN winner BIGINT CHECK (winner >= 0);
+ALTER TABLE campaigns ADD COLUMN sender_slug TEXT;
+ALTER TABLE campaigns ADD COLUMN tracking BIGINT NOT NULL DEFAULT 1 CHECK (tracking IN (0, 1));
+
+-- When. With `local_time` each person gets it when it is that time where he is; `scheduled_at` is then the earliest
+-- moment at which it is that time anywhere.
+ALTER TABLE campaigns ADD COLUMN local_time TEXT;
+ALTER TABLE campaigns ADD COLUMN status_at BIGINT NOT NULL DEFAULT 0 CHECK (status_at >= 0);
+-- What a paused campaign goes on with.
+ALTER TABLE campaigns ADD COLUMN paused_in TEXT CHECK (paused_in IN ('scheduled', 'snapshotting', 'sending'));
+-- Somebody has seen why it was stopped by itself, and let it go on.
+ALTER TABLE campaigns ADD COLUMN brake_released_at BIGINT;
+
+-- How fast. `paced_until` is when the next batch may go; `warmup` has the most messages of each day, and
+-- `warmup_day` and `warmup_used` say how much of the current day's share is used.
+ALTER TABLE campaigns ADD COLUMN rate_per_hour BIGINT CHECK (rate_per_hour BETWEEN 1 AND 100000000);
+ALTER TABLE campaigns ADD COLUMN warmup {json} NOT NULL DEFAULT '[]';
+ALTER TABLE campaigns ADD COLUMN paced_until BIGINT;
+ALTER TABLE campaigns ADD COLUMN warmup_day BIGINT;
+ALTER TABLE campaigns ADD COLUMN warmup_used BIGINT NOT NULL DEFAULT 0;
+
+-- How far. The cursor is where the walk over the audience goes on; nothing is walked twice.
+ALTER TABLE campaigns ADD COLUMN snapshot_cursor TEXT;
+ALTER TABLE campaigns ADD COLUMN snapshot_done_at BIGINT;
+ALTER TABLE campaigns ADD COLUMN batch_count BIGINT NOT NULL DEFAULT 0 CHECK (batch_count >= 0);
+
+-- Which variant somebody gets (its place in the list), and from when he may get it.
+ALTER TABLE campaign_recipients ADD COLUMN arm BIGINT CHECK (arm >= 0);
+ALTER TABLE campaign_recipients ADD COLUMN due_at BIGINT;
+CREATE INDEX campaign_recipients_list ON campaign_recipients (campaign_id, id);
+CREATE INDEX campaign_recipients_uncertain ON campaign_recipients (campaign_id, id) WHERE status = 'uncertain';
+
+-- Those who are sent to together. A batch goes to the queue when it is due (`fed_at`), and is done when each of its
+-- recipients has his end or was moved to another batch. `held` ones wait until the winner is known.
+CREATE TABLE campaign_batches (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    campaign_id BIGINT NOT NULL,
+    number BIGINT NOT NULL CHECK (number > 0),
+    recipient_ids {json} NOT NULL,
+    size BIGINT NOT NULL CHECK (size BETWEEN 1 AND 1000),
+    held BIGINT NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
+    due_at BIGINT NOT NULL CHECK (due_at >= 0),
+    fed_at BIGINT,
+    done_at BIGINT,
+    CHECK (done_at IS NULL OR fed_at IS NOT NULL),
+    UNIQUE (workspace_id, id),
+    UNIQUE (campaign_id, number),
+    FOREIGN KEY (workspace_id, campaign_id) REFERENCES campaigns (workspace_id, id)
+);
+CREATE INDEX campaign_batches_waiting ON campaign_batches (campaign_id, held, due_at, number) WHERE fed_at IS NULL;
+CREATE INDEX campaign_batches_under_way ON campaign_batches (campaign_id, number)
+    WHERE fed_at IS NOT NULL AND done_at IS NULL;
+
+-- How many: of each outcome, of each reason to skip, by domain, variant and hour. Counted when a batch is done, in the
+-- same commit.
+CREATE TABLE campaign_tallies (
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    campaign_id BIGINT NOT NULL,
+    kind {key} NOT NULL CHECK (kind IN ('outcome', 'skipped', 'failed', 'domain', 'arm', 'hour')),
+    name {key} NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
+    count BIGINT NOT NULL CHECK (count >= 0),
+    PRIMARY KEY (campaign_id, kind, name),
+    FOREIGN KEY (workspace_id, campaign_id) REFERENCES campaigns (workspace_id, id)
+);
+
+-- Each change of a campaign's status: when, by whom and why.
+CREATE TABLE campaign_moves (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    campaign_id BIGINT NOT NULL,
+    status {key} NOT NULL,
+    reason TEXT,
+    actor {key} NOT NULL CHECK (length(actor) BETWEEN 1 AND 200),
+    happened_at BIGINT NOT NULL CHECK (happened_at >= 0),
+    FOREIGN KEY (workspace_id, campaign_id) REFERENCES campaigns (workspace_id, id)
+);
+CREATE INDEX campaign_moves_list ON campaign_moves (campaign_id, id);
