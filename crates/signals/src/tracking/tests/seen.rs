@@ -11,12 +11,14 @@ use tidings_sql::DatabaseError;
 use tidings_testbed::{Bed, each_store};
 
 use super::{FIREFOX, World, person};
+use crate::events::failing::dying_access;
 use crate::events::keys;
 use crate::tracking::hits::{self, HitError, Request};
-use crate::tracking::{ChoiceError, choices, handler, recompute, seen_by};
+use crate::tracking::{ChoiceError, Tracking, choices, handler, recompute, seen_by};
 
 each_store!(
     an_open_is_counted_once_however_often_it_is_delivered,
+    a_store_that_does_not_answer_costs_an_open_nothing,
     two_opens_are_two_and_one_reader,
     what_is_not_signed_for_its_row_and_purpose_is_given_up,
     a_machine_that_clicks_every_link_is_found_out_with_its_first_click,
@@ -42,6 +44,35 @@ async fn an_open_is_counted_once_however_often_it_is_delivered(bed: &Bed) {
     assert_eq!((counts.open_count, counts.unique_open_count), (1, 1));
     assert_eq!((counts.human_open_count, counts.unique_human_open_count), (1, 1));
     assert_eq!(world.events().await, ["open human"]);
+}
+
+/// However long it lasts: the queue gives up what was tried too often, and this was not.
+async fn a_store_that_does_not_answer_costs_an_open_nothing(bed: &Bed) {
+    let world = World::new(bed).await;
+    let event = world.event(EventType::Open, &world.tracking.links.pixel(&world.to));
+    for place in 0.. {
+        let access = dying_access(bed, &world.cx, place, false);
+        let tracking = Tracking { access, ..world.tracking.clone() };
+        match handler(tracking, None).handle(&delivery(&world, &event)).await {
+            Outcome::Wait { .. } => {}
+            Outcome::Done => {
+                assert!(place > 1, "it asks more than once");
+                break;
+            }
+            other => panic!("{other:?} at call {place}"),
+        }
+    }
+    assert_eq!(world.counts().await.open_count, 1);
+}
+
+fn delivery(world: &World<'_>, event: &EmailEvent) -> Delivery {
+    Delivery {
+        id: "m".into(),
+        body: event.to_body().unwrap(),
+        receives: 1,
+        enqueued_at: world.cx.now(),
+        receipt: Receipt("r".into()),
+    }
 }
 
 async fn two_opens_are_two_and_one_reader(bed: &Bed) {
