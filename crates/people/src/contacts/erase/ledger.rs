@@ -224,12 +224,10 @@ fn clear_mention(
 ) -> Result<(), DatabaseError> {
     let (workspace, message) = (Param::Int(cx.workspace_id().get()), Param::Int(mention.message));
     let now = Param::Int(cx.now().as_millisecond());
-    let sql =
-        "DELETE FROM message_addresses WHERE workspace_id = $1 AND email = $2 AND message_id = $3";
-    tx.execute(sql, &[workspace, Param::Text(address.as_str()), message])?;
     if mention.forwarded {
         // All of it is what he wrote.
         tx.execute(&format!("{} WHERE id = $1", clear_messages()), &[message, now])?;
+        tx.execute("DELETE FROM message_addresses WHERE message_id = $1", &[message])?;
         let sql =
             "DELETE FROM captured_mails WHERE workspace_id = $1 AND CAST(tags AS TEXT) LIKE $2";
         let tag = format!("%\"message\":\"t-{}\"%", mention.message);
@@ -244,9 +242,31 @@ fn clear_mention(
     let answered = |text: &str| text.parse().is_ok_and(|email: EmailAddress| email == *address);
     let reply_to = row.optional_text(1)?.filter(|text| !answered(text));
     let envelope = without(row.text(2)?, address);
+    forget_mention(tx, mention.message, address, &[reply_to.unwrap_or_default(), &envelope])?;
     let sql = "UPDATE transactional_messages SET reply_to = $3, envelope = $4, updated_at = $2 WHERE id = $1";
     let reply_to = reply_to.map_or(Param::Null, Param::Text);
     tx.execute(sql, &[message, now, reply_to, Param::Text(&envelope)]).map(drop)
+}
+
+/// Where an address begins and ends in a key is not certain, so it may be written down as part of others. Those that
+/// the message still names otherwise are somebody's own.
+fn forget_mention(
+    tx: &mut Tx<'_>,
+    message: i64,
+    address: &EmailAddress,
+    still_named: &[&str],
+) -> Result<(), DatabaseError> {
+    let sql = "SELECT email FROM message_addresses WHERE message_id = $1";
+    for row in tx.query(sql, &[Param::Int(message)])? {
+        let email = row.text(0)?;
+        let another =
+            email != address.as_str() && still_named.iter().any(|text| text.contains(email));
+        if names(email, address) && !another {
+            let sql = "DELETE FROM message_addresses WHERE message_id = $1 AND email = $2";
+            tx.execute(sql, &[Param::Int(message), Param::Text(email)])?;
+        }
+    }
+    Ok(())
 }
 
 /// He gets no copy any more, and no header names him.
