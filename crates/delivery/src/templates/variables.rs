@@ -54,12 +54,14 @@ pub async fn variables_wanted(
     let items = cx.items().await?;
     let mut variables = Map::new();
     variables.insert("email".to_owned(), recipient.email.as_str().into());
-    let profile = items.get(&tables::MAIN, &keys::profile(recipient.email)).await?;
-    if let Some(profile) = &profile {
-        add_profile(&mut variables, profile);
+    let wanted_items = [keys::profile(recipient.email), display_names::key()];
+    let mut found = items.batch_get(&tables::MAIN, &wanted_items).await?.into_iter();
+    if let Some(profile) = found.next().flatten() {
+        add_profile(&mut variables, &profile);
     }
-    let labels = display_names::load(items.as_ref()).await?;
-    add_labels(&mut variables, &labels);
+    if let Some(labels) = found.next().flatten() {
+        add_labels(&mut variables, &display_names::read(&labels));
+    }
     variables.extend(recipient.context.iter().map(|(name, value)| (name.clone(), value.clone())));
     let links = [
         ("unsubscribeUrl", recipient.unsubscribe_url),

@@ -81,18 +81,19 @@ pub(super) async fn append(
     message: Option<&Message>,
 ) -> Result<Recorded, RecordError> {
     let items = cx.items().await?;
-    if items.get(&tables::EVENTS, &keys::seen(&event.id)).await?.is_some() {
+    // Both in one read.
+    let mut wanted = vec![keys::seen(&event.id)];
+    wanted.extend(message.map(|message| keys::message(message.source)));
+    let mut found = items.batch_get(&tables::EVENTS, &wanted).await?.into_iter();
+    if found.next().flatten().is_some() {
         return Ok(Recorded::Before);
     }
+    let mut known = found.next().flatten();
     let told = match news::of(event, message) {
         Some(told) => tidings_webhooks::message(cx, &told).await?,
         None => None,
     };
     let mut digits = 0;
-    let mut known = match message {
-        Some(message) => items.get(&tables::EVENTS, &keys::message(message.source)).await?,
-        None => None,
-    };
     for _ in 0..TRIES {
         let draft = Draft { event, message, known: known.as_ref(), digits, now: cx.now() };
         let reasons = match items
