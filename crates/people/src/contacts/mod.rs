@@ -27,7 +27,7 @@ use crate::suppression::{self, Against};
 use profile::Profile;
 use store::Known;
 
-pub use erase::{Erased, erase, resume};
+pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erased_key, resume};
 pub use list::{After, Filter, ListError, Standing, list};
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
