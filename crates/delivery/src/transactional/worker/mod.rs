@@ -21,6 +21,7 @@ use self::prepare::Ready;
 use super::Status;
 use super::accept::question;
 use super::letter::{self, Text};
+use super::manage::is_key_of;
 use super::marks::{self, Frozen};
 use super::news::{self, News};
 use super::rules::{self, Refusal, Step};
@@ -89,7 +90,7 @@ impl Worker {
         else {
             return Ok(Outcome::retry(format!("there is no transactional message {id}")));
         };
-        if row.client.get() != message.client_id || row.key != message.idempotency_key {
+        if row.client.get() != message.client_id || !is_key_of(&row, &message.idempotency_key) {
             return Ok(Outcome::dead(format!(
                 "transactional message {id} is another client's, or has another idempotency key"
             )));
