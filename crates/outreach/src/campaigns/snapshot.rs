@@ -21,9 +21,6 @@ use super::tallies::{self, Counts, Outcome};
 use super::{Campaign, Schedule, Status, batches, pace, variants};
 use crate::audience::{self, Condition, Member, Walk};
 
-/// So many people are on a page at most.
-const PAGE: usize = 500;
-
 /// What happens after a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
@@ -135,7 +132,7 @@ pub(super) async fn subject(cx: &Cx, campaign: &Campaign) -> Result<String, Stor
 pub(super) async fn page(
     cx: &Cx,
     campaign: &Campaign,
-    then: Then,
+    (most, then): (usize, Then),
 ) -> Result<Result<Page, String>, StorageError> {
     let condition = match Condition::parse(&campaign.filter, "filter") {
         Ok(condition) => condition,
@@ -144,7 +141,7 @@ pub(super) async fn page(
     let (client, audience) = (campaign.client, campaign.audience);
     let walk = Walk { condition, client, audience, profiles: true };
     let cursor = campaign.progress.snapshot_cursor.clone();
-    let found = audience::page(cx, &walk, cursor.as_deref(), PAGE).await?;
+    let found = audience::page(cx, &walk, cursor.as_deref(), most).await?;
     let new = recipients(cx, campaign, found.contacts).await?;
     let (within, id, next) = (cx.clone(), campaign.id, found.next);
     let write = cx.database().write_committed(move |tx| {
