@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod convergence;
 mod counters;
+#[cfg(test)]
+mod failing;
 mod news;
 mod revise;
 mod rules;
