@@ -13,6 +13,7 @@ pub mod brake;
 pub mod life;
 pub mod news;
 pub mod pace;
+pub mod sending;
 pub mod store;
 pub mod tallies;
 
