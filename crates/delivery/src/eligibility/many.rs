@@ -1,7 +1,7 @@
 //! The same question about many people at once: what a campaign asks of a page of its audience or of a batch.
 //!
-//! The answers are those of `check`. Here is only how the facts come together: one statement for what the relations say of
-//! all, and the items of all in as few reads as there can be.
+//! The answers are those of `check`, which reads the relations here too. Here is only how the facts come together: one
+//! statement for what the relations say of all, and the items of all in as few reads as there can be.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,10 +50,10 @@ pub struct Answer {
 /// What the relations say of all of them, read in somebody's transaction.
 pub struct ManyRelations {
     /// By address. Who is not in it is nobody's.
-    facts: HashMap<String, Facts>,
-    nobody: Facts,
-    settings: Sending,
-    gate: Gate,
+    pub(super) facts: HashMap<String, Facts>,
+    pub(super) nobody: Facts,
+    pub(super) settings: Sending,
+    pub(super) gate: Gate,
 }
 
 /// Whether it may go to each of them now, in their order: what `check` says of each. It is made for some hundreds at a time.
@@ -149,6 +149,14 @@ impl Mailing {
     pub fn about(&self, email: EmailAddress) -> Question {
         let Self { kind, client, audience, topic } = *self;
         Question { kind, email, client, audience, topic }
+    }
+}
+
+impl Question {
+    /// What could be asked of others, too.
+    pub(super) fn mailing(&self) -> Mailing {
+        let Self { kind, client, audience, topic, .. } = *self;
+        Mailing { kind, client, audience, topic }
     }
 }
 
