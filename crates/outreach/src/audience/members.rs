@@ -35,6 +35,23 @@ pub(super) struct Chunk {
     pub(super) next: Option<Place>,
 }
 
+/// All contacts after $2.
+pub(super) const EVERYONE: &str =
+    "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+/// Those of them who are subscribed to the audience $4 or to the part of it that is the client $5's.
+pub(super) const SUBSCRIBED: &str = "SELECT DISTINCT lead_id AS id FROM subscriptions
+     WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
+       AND (client_id IS NULL OR client_id = $5)
+     ORDER BY lead_id LIMIT $3";
+/// Who has one of some addresses.
+pub(super) const ADDRESSED: &str = "SELECT DISTINCT lead_id AS id FROM channel_identities
+     WHERE workspace_id = $1 AND channel = 'email' AND value {among}";
+/// What some are subscribed to. Without `+ 0` SQLite goes through all subscriptions of the workspace.
+pub(super) const AUDIENCES: &str = "SELECT s.lead_id, s.audience_id, a.slug FROM subscriptions s
+     JOIN audiences a ON a.workspace_id = s.workspace_id AND a.id = s.audience_id
+     WHERE s.workspace_id + 0 = $1 AND s.status = 'subscribed'
+       AND (s.client_id IS NULL OR s.client_id = $2) AND s.lead_id {among}";
+
 /// Up to `limit` of those after a place.
 pub(super) async fn chunk(
     cx: &Cx,
@@ -102,11 +119,9 @@ pub(super) async fn with_addresses(
     }
     let (within, asked) = (cx.clone(), Asked::of(walk));
     let read = cx.database().read(move |tx| {
-        let page = "SELECT DISTINCT lead_id AS id FROM channel_identities
-                    WHERE workspace_id = $1 AND channel = 'email' AND value {among}";
         let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
         let workspace = [Param::Int(within.workspace_id().get())];
-        let rows = tx.query_among(&people_of(page), &workspace, Among::Texts(&emails))?;
+        let rows = tx.query_among(&people_of(ADDRESSED), &workspace, Among::Texts(&emails))?;
         let mut people = grouped(&rows)?.people;
         asked.add_audiences(tx, &within, &mut people)?;
         Ok::<_, DatabaseError>(people)
@@ -139,17 +154,12 @@ async fn by_id(
         let workspace = Param::Int(within.workspace_id().get());
         let mut params = vec![workspace, Param::Int(after), Param::Int(size)];
         let page = match source.audience(tx, &within)? {
-            None if matches!(source, Source::Contacts) => {
-                "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3"
-            }
+            None if matches!(source, Source::Contacts) => EVERYONE,
             // Nobody is subscribed to what there is not.
             None => return Ok(Chunk { candidates: Vec::new(), looked_at: 0, next: None }),
             Some(audience) => {
                 params.extend([Param::Int(audience), Param::Int(asked.client.get())]);
-                "SELECT DISTINCT lead_id AS id FROM subscriptions
-                 WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
-                   AND (client_id IS NULL OR client_id = $5)
-                 ORDER BY lead_id LIMIT $3"
+                SUBSCRIBED
             }
         };
         let rows = tx.query(&people_of(page), &params)?;
@@ -189,14 +199,15 @@ impl Source {
     }
 }
 
-/// The people whose ids a statement gives, each once for each of his addresses, the first of them first.
-fn people_of(page: &str) -> String {
+/// The people whose ids a statement gives, each once for each of his addresses, the first of them first. The page comes before
+/// `CROSS JOIN`, and so SQLite does not begin with all leads of the workspace.
+pub(super) fn people_of(page: &str) -> String {
     format!(
         "SELECT l.id, l.timezone, l.erased_at, l.merged_into_id, o.id, i.value, i.typed_value
-         FROM ({page}) page
-         JOIN leads l ON l.workspace_id = $1 AND l.id = page.id
+         FROM ({page}) page CROSS JOIN leads l
          LEFT JOIN lead_organizations o ON o.lead_id = l.id
          LEFT JOIN channel_identities i ON i.lead_id = l.id AND i.channel = 'email'
+         WHERE l.id = page.id AND l.workspace_id = $1
          ORDER BY l.id, i.id"
     )
 }
@@ -259,13 +270,9 @@ impl Asked {
         if people.is_empty() || (self.named.is_empty() && self.audience.is_none()) {
             return Ok(());
         }
-        let sql = "SELECT s.lead_id, s.audience_id, a.slug FROM subscriptions s
-                   JOIN audiences a ON a.workspace_id = s.workspace_id AND a.id = s.audience_id
-                   WHERE s.workspace_id = $1 AND s.status = 'subscribed'
-                     AND (s.client_id IS NULL OR s.client_id = $2) AND s.lead_id {among}";
         let params = [Param::Int(cx.workspace_id().get()), Param::Int(self.client.get())];
         let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
-        let rows = tx.query_among(sql, &params, Among::Ints(&ids))?;
+        let rows = tx.query_among(AUDIENCES, &params, Among::Ints(&ids))?;
         let mut by_id: HashMap<i64, &mut Candidate> =
             people.iter_mut().map(|one| (one.id.get(), one)).collect();
         for row in &rows {

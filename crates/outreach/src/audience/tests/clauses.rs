@@ -174,7 +174,54 @@ fn an_explanation_names_every_fact() {
         {"contacts": ["eve@x.org", "bob@x.org"]},
     ]});
     let told = explain(&Condition::parse(&condition, "").unwrap(), &facts());
-    insta::assert_snapshot!(serde_json::to_string_pretty(&told).unwrap(), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&told).unwrap(), @r#"
+    {
+      "clause": "all of",
+      "met": false,
+      "fact": "2 of 4 are met",
+      "parts": [
+        {
+          "clause": "tag beta",
+          "met": true,
+          "fact": "tagged so"
+        },
+        {
+          "clause": "any of",
+          "met": false,
+          "fact": "0 of 2 are met",
+          "parts": [
+            {
+              "clause": "attribute plan is one of \"free\", \"team\"",
+              "met": false,
+              "fact": "it is \"pro\""
+            },
+            {
+              "clause": "audience offers",
+              "met": false,
+              "fact": "not subscribed"
+            }
+          ]
+        },
+        {
+          "clause": "not",
+          "met": true,
+          "fact": "it is not met",
+          "parts": [
+            {
+              "clause": "feature gone is known",
+              "met": false,
+              "fact": "nothing is known of it"
+            }
+          ]
+        },
+        {
+          "clause": "one of 2 listed addresses",
+          "met": false,
+          "fact": "not listed"
+        }
+      ]
+    }
+    "#);
 }
 
 proptest! {

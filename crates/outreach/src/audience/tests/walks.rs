@@ -8,12 +8,13 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value as Json, json};
 use tidings_access::Cx;
 use tidings_kernel::{Invalid, StoreError};
-use tidings_sql::{DatabaseError, Param};
+use tidings_sql::{Among, DatabaseError, Dialect, Param};
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{
-    Described, Fate, Names, Person, address, condition, describe, make, names, person, subscribe,
+    Described, Fate, Names, Person, address, condition, describe, make, names, person,
 };
+use crate::audience::members::{ADDRESSED, AUDIENCES, EVERYONE, SUBSCRIBED, people_of};
 use crate::audience::{Condition, Found, Member, Walk, matches, page, unknown_audiences, why};
 
 /// A walk, and how it goes: how much of each page, and whether its end is lost once.
@@ -224,20 +225,29 @@ async fn who_comes_before_the_cursor_is_not_met_and_nobody_is_met_twice(bed: &Be
     assert_eq!(emails(&first(&cx, &walk, 10).await).len(), 5);
 }
 
-/// Rows only, many at once.
+/// Rows only, with as few statements as it takes.
 pub(super) async fn crowd(cx: &Cx, names: &Names, count: usize) {
-    let (within, news) = (cx.clone(), names.news);
+    let (workspace, news) = (cx.workspace_id().get(), names.news.get());
     let write = cx.database().write(move |tx| {
-        let sql = "INSERT INTO leads (workspace_id, timezone, created_at, updated_at) VALUES ($1, 'UTC', 0, 0) RETURNING id";
-        for number in 0..count {
-            let workspace = Param::Int(within.workspace_id().get());
-            let id = tx.query(sql, &[workspace])?[0].int(0)?;
-            let identity = "INSERT INTO channel_identities (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
-                            VALUES ($1, $2, 'email', $3, $3, 0, 0)";
-            let email = format!("c{number}@example.org");
-            tx.execute(identity, &[workspace, Param::Int(id), Param::Text(&email)])?;
-            subscribe(tx, &within, id, (news, None), "subscribed")?;
-        }
+        let numbers = match tx.dialect() {
+            Dialect::Sqlite => {
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $2) SELECT i FROM n"
+            }
+            Dialect::Postgres => "SELECT i FROM generate_series(1, $2::bigint) AS n (i)",
+        };
+        let leads = format!(
+            "INSERT INTO leads (workspace_id, timezone, created_at, updated_at)
+             SELECT $1, 'UTC', 0, 0 FROM ({numbers}) numbers"
+        );
+        let count = i64::try_from(count).unwrap();
+        tx.execute(&leads, &[Param::Int(workspace), Param::Int(count)])?;
+        let identities = "INSERT INTO channel_identities (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
+             SELECT workspace_id, id, 'email', 'c' || id || '@example.org', 'C' || id || '@example.org', 0, 0
+             FROM leads WHERE workspace_id = $1";
+        tx.execute(identities, &[Param::Int(workspace)])?;
+        let subscriptions = "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, created_at, updated_at)
+             SELECT workspace_id, id, $2, 'subscribed', 0, 0 FROM leads WHERE workspace_id = $1";
+        tx.execute(subscriptions, &[Param::Int(workspace), Param::Int(news)])?;
         Ok::<_, DatabaseError>(())
     });
     write.await.unwrap();
@@ -292,4 +302,36 @@ async fn another_workspace_has_other_people(bed: &Bed) {
     }
     let told = why(&other, &over(&theirs, &json!({})), &address(0, 0)).await.unwrap();
     assert_eq!((told.meant, told.member, told.condition), (false, None, None));
+}
+
+/// What a page costs must not grow with the workspace, so nothing is gone through but the page itself.
+#[tokio::test]
+async fn no_statement_goes_through_a_whole_table() {
+    let bed = Bed::memory().await;
+    for (sql, params, among) in [
+        (people_of(EVERYONE), 3, None),
+        (people_of(SUBSCRIBED), 5, None),
+        (people_of(ADDRESSED), 1, Some(Among::Texts(&["a@x.org"]))),
+        (AUDIENCES.to_owned(), 2, Some(Among::Ints(&[1, 2, 3]))),
+    ] {
+        let asked = format!("EXPLAIN QUERY PLAN {sql}");
+        let read = bed.access.database().read(move |tx| {
+            let params = vec![Param::Int(1); params];
+            let rows = match among {
+                Some(among) => tx.query_among(&asked, &params, among)?,
+                None => tx.query(&asked, &params)?,
+            };
+            rows.iter().map(|row| row.text(3).map(ToOwned::to_owned)).collect()
+        });
+        let plan: Result<Vec<String>, DatabaseError> = read.await;
+        let plan = plan.unwrap();
+        let searched = |step: &&String| step.starts_with("SEARCH");
+        assert!(plan.iter().filter(searched).count() >= 2, "{sql}: {plan:?}");
+        for step in &plan {
+            let all =
+                step.starts_with("SCAN") && *step != "SCAN page" && !step.contains("json_each");
+            let of_workspace = step.ends_with("(workspace_id=?)");
+            assert!(!all && !of_workspace, "{step} in {sql}");
+        }
+    }
 }

@@ -250,7 +250,7 @@ fn identity(
         .map(drop)
 }
 
-pub(super) fn subscribe(
+fn subscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
     id: i64,
