@@ -9,7 +9,7 @@ use tidings_kernel::{
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile};
 use tidings_people::keys;
-use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Given, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
 use super::cursor::{Driver, Place};
@@ -43,14 +43,15 @@ pub(super) const SUBSCRIBED: &str = "SELECT DISTINCT lead_id AS id FROM subscrip
      WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
        AND (client_id IS NULL OR client_id = $5)
      ORDER BY lead_id LIMIT $3";
-/// Who has one of some addresses.
-pub(super) const ADDRESSED: &str = "SELECT DISTINCT lead_id AS id FROM channel_identities
-     WHERE workspace_id = $1 AND channel = 'email' AND value {among}";
-/// What some are subscribed to. Without `+ 0` SQLite goes through all subscriptions of the workspace.
-pub(super) const AUDIENCES: &str = "SELECT s.lead_id, s.audience_id, a.slug FROM subscriptions s
-     JOIN audiences a ON a.workspace_id = s.workspace_id AND a.id = s.audience_id
-     WHERE s.workspace_id + 0 = $1 AND s.status = 'subscribed'
-       AND (s.client_id IS NULL OR s.client_id = $2) AND s.lead_id {among}";
+/// Who has one of the given addresses.
+pub(super) const ADDRESSED: &str = "SELECT DISTINCT one.lead_id AS id FROM {given}
+     JOIN channel_identities one ON one.id = (SELECT i.id FROM channel_identities i
+         WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = given.value)";
+/// What the given contacts of the workspace are subscribed to, as a whole or for the client $1.
+pub(super) const AUDIENCES: &str = "SELECT s.lead_id, s.audience_id FROM {given}
+     CROSS JOIN subscriptions s
+     WHERE s.lead_id = given.value AND s.status = 'subscribed'
+       AND (s.client_id IS NULL OR s.client_id = $1)";
 
 /// Up to `limit` of those after a place.
 pub(super) async fn chunk(
@@ -121,7 +122,7 @@ pub(super) async fn with_addresses(
     let read = cx.database().read(move |tx| {
         let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
         let workspace = [Param::Int(within.workspace_id().get())];
-        let rows = tx.query_among(&people_of(ADDRESSED), &workspace, Among::Texts(&emails))?;
+        let rows = tx.query_given(&people_of(ADDRESSED), &workspace, Given::Texts(&emails))?;
         let mut people = grouped(&rows)?.people;
         asked.add_audiences(tx, &within, &mut people)?;
         Ok::<_, DatabaseError>(people)
@@ -270,21 +271,33 @@ impl Asked {
         if people.is_empty() || (self.named.is_empty() && self.audience.is_none()) {
             return Ok(());
         }
-        let params = [Param::Int(cx.workspace_id().get()), Param::Int(self.client.get())];
+        let slugs = self.slugs(tx, cx)?;
         let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
-        let rows = tx.query_among(AUDIENCES, &params, Among::Ints(&ids))?;
+        let client = [Param::Int(self.client.get())];
+        let rows = tx.query_given(AUDIENCES, &client, Given::Ints(&ids))?;
         let mut by_id: HashMap<i64, &mut Candidate> =
             people.iter_mut().map(|one| (one.id.get(), one)).collect();
         for row in &rows {
             let Some(one) = by_id.get_mut(&row.int(0)?) else { continue };
             let audience = AudienceId::from(row.int(1)?);
             one.in_audience |= self.audience == Some(audience);
-            let slug: Slug = row.parsed(2, "a slug")?;
-            if self.named.contains(&slug) {
-                one.facts.audiences.insert(slug);
-            }
+            one.facts.audiences.extend(slugs.get(&audience).cloned());
         }
         Ok(())
+    }
+
+    /// Those that the condition names and that there are.
+    fn slugs(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<HashMap<AudienceId, Slug>, DatabaseError> {
+        if self.named.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let sql = "SELECT id, slug FROM audiences
+                   WHERE workspace_id = $1 AND slug IN (SELECT value FROM {given})";
+        let named: Vec<&str> = self.named.iter().map(Slug::as_str).collect();
+        let workspace = [Param::Int(cx.workspace_id().get())];
+        let rows = tx.query_given(sql, &workspace, Given::Texts(&named))?;
+        let read = |row: &Row| Ok((AudienceId::from(row.int(0)?), row.parsed(1, "a slug")?));
+        rows.iter().map(read).collect()
     }
 }
 
