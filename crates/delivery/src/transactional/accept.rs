@@ -17,6 +17,7 @@ use tidings_templates::Rendered;
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, NOWHERE, Ready};
 use super::manage::{envelope, in_database, timer_key};
+use super::named;
 use super::news::{self, About, News};
 use super::request::{Content, Send, Wrong};
 use super::store::{self, Envelope, Known, New, Source, own_key};
@@ -387,6 +388,7 @@ pub(super) fn question(client: ClientId, email: EmailAddress, topic: Option<i64>
 }
 
 fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'static str>) -> New {
+    let named = named::named(&send);
     let reply_to = reply_to(&send, checked.identity.reply_to);
     let addresses = |list: &[EmailAddress]| list.iter().map(ToString::to_string).collect();
     let envelope = Envelope {
@@ -411,6 +413,7 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
         topic: checked.topic,
         key: send.idempotency_key.unwrap_or_else(own_key),
         hash,
+        named,
         to: send.to,
         template,
         from_email: checked.identity.email,
@@ -448,6 +451,10 @@ fn write_one(
     cx: &Cx,
     new: &New,
 ) -> Result<Result<Accepted, AcceptError>, DatabaseError> {
+    // A key that an erasure has replaced meanwhile is not in the way of the same key, so it is looked for.
+    if let Some(known) = store::known_before_erasure(tx, cx, new.client, &new.key)? {
+        return Ok(before(known, &new.hash));
+    }
     let contact = contacts::ensure(tx, cx, &new.to)?;
     let Some(id) = store::insert(tx, cx, contact.get(), new)? else {
         let known = store::known(tx, cx, new.client, &new.key)?.ok_or(DatabaseError::Conflict)?;
@@ -456,11 +463,12 @@ fn write_one(
     let status = match new.skip_reason {
         Some(reason) => {
             let about = About {
-                id,
+                source: crate::links::Source::Transactional(id.get()),
                 client: new.client.get(),
                 contact: contact.get(),
                 email: Some(new.to.as_str()),
                 template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
+                campaign: None,
             };
             news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
             Status::Skipped

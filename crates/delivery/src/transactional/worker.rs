@@ -18,6 +18,7 @@ use tidings_sql::{DatabaseError, Tx};
 use super::Status;
 use super::accept::question;
 use super::letter::{self, Copies, Text};
+use super::manage::is_key_of;
 use super::marks::{self, Frozen};
 use super::news::{self, News};
 use super::rules::{self, Refusal, Step};
@@ -93,7 +94,7 @@ impl Worker {
         else {
             return Ok(Outcome::retry(format!("there is no transactional message {id}")));
         };
-        if row.client.get() != message.client_id || row.key != message.idempotency_key {
+        if row.client.get() != message.client_id || !is_key_of(&row, &message.idempotency_key) {
             return Ok(Outcome::dead(format!(
                 "transactional message {id} is another client's, or has another idempotency key"
             )));

@@ -233,6 +233,7 @@ pub(crate) const TABLES: &[Table] = &[
             &[("open_count", "-1")],
             &[("click_count", "-1")],
             &[("attempts", "-1")],
+            &[("tallied", "'sent'")],
         ],
     },
     Table {
@@ -248,7 +249,7 @@ pub(crate) const TABLES: &[Table] = &[
         refused: &[
             &[("campaign_id", "<campaign b>")],
             &[("number", "0")],
-            &[("size", "0")],
+            &[("size", "-1")],
             &[("size", "1001")],
             &[("held", "2")],
             &[("done_at", "1")],
@@ -566,6 +567,40 @@ pub(crate) const TABLES: &[Table] = &[
             &[("addresses", "NULL")],
             &[("done_at", "5")],
             &[("begun_at", "-1")],
+        ],
+    },
+    Table {
+        name: "erased_opt_outs",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("address_hash", "'{hash}'"),
+            ("audience_id", "<audience a>"),
+            ("client_id", "<client a>"),
+            ("left_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "<workspace b>")],
+            &[("address_hash", "'ada@example.org'")],
+            &[("audience_id", "NULL")],
+            &[("audience_id", "<audience b>")],
+            &[("client_id", "<client b>")],
+            &[("topic_id", "<topic a>")],
+            &[("topic_id", "<topic b>"), ("audience_id", "NULL"), ("client_id", "NULL")],
+            &[("left_at", "-1")],
+        ],
+    },
+    Table {
+        name: "message_addresses",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("email", "'bob@example.org'"),
+            ("message_id", "<message a>"),
+        ],
+        refused: &[
+            &[("workspace_id", "<workspace b>")],
+            &[("message_id", "<message b>")],
+            &[("message_id", "999")],
+            &[("email", "''")],
         ],
     },
 ];
