@@ -10,7 +10,8 @@ use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::Services;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
-    Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
+    Clock, EmailAddress, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine,
+    queues,
 };
 use tidings_signals::replies::Replies;
 use tidings_signals::ses;
@@ -43,6 +44,7 @@ pub(crate) struct Runtime {
     node: String,
     /// How long events and the send log are kept.
     keep_days: Option<u32>,
+    forward_replies_to: Option<EmailAddress>,
 }
 
 impl Runtime {
@@ -60,6 +62,7 @@ impl Runtime {
             templates: Templates::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
+            forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -85,9 +88,17 @@ impl Runtime {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
             links: self.tracking.links.clone(),
-            replies: Replies::new(self.access().clone(), self.keep_days),
+            replies: self.replies(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
+        }
+    }
+
+    fn replies(&self) -> Replies {
+        let replies = Replies::new(self.access().clone(), self.keep_days);
+        match &self.forward_replies_to {
+            Some(to) => replies.forwarding_to(to.clone(), Messages::new(self.templates.clone())),
+            None => replies,
         }
     }
 
@@ -99,8 +110,7 @@ impl Runtime {
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
-        let provider_events = ses::worker(self.access().clone(), self.keep_days);
-        handlers.push((&queues::SES_WEBHOOKS, provider_events));
+        handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

@@ -216,10 +216,11 @@ fn any_order_and_any_repetition_leave_the_same_state_on_postgresql() {
 }
 
 /// An engine whose stores fail at one call, before it is made or after: then the caller does not know.
-struct Failing {
-    engine: SqlItems,
-    left: Arc<AtomicIsize>,
-    after: bool,
+pub(crate) struct Failing {
+    pub(crate) engine: SqlItems,
+    /// How many calls go well first.
+    pub(crate) left: Arc<AtomicIsize>,
+    pub(crate) after: bool,
 }
 
 struct FailingStore {
