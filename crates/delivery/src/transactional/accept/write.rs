@@ -6,6 +6,7 @@ use tidings_people::contacts;
 use tidings_sql::{DatabaseError, Tx};
 
 use super::{AcceptError, Accepted};
+use crate::links::Source;
 use crate::transactional::manage::{envelope, in_database, timer_key};
 use crate::transactional::news::{self, About, News};
 use crate::transactional::store::{self, Known, New};
@@ -42,11 +43,12 @@ fn write_one(
     let status = match new.skip_reason {
         Some(reason) => {
             let about = About {
-                id,
+                source: Source::Transactional(id.get()),
                 client: new.client.get(),
                 contact: contact.get(),
                 email: Some(new.to.as_str()),
                 template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
+                campaign: None,
             };
             news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
             Status::Skipped
