@@ -2,17 +2,21 @@
 //! was. This is its only writer.
 //!
 //! Two messages of the same millisecond have a line each: the later one moves on by a millisecond. Recording the same
-//! message again finds its line and changes nothing.
+//! message again finds its line and changes nothing. The transaction that stores a line also counts the message as sent,
+//! whoever the provider is and whether or not he tells of it later.
 
 #[cfg(test)]
 mod tests;
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables};
+use tidings_kernel::{
+    Cancellation, EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables,
+};
 use tidings_people::contacts::{self, Flags};
 use tidings_people::keys;
 
+use crate::counters::{SENDS, Under};
 use crate::ledger::Source;
 
 /// So many messages of one person in one millisecond are more than anybody sends.
@@ -31,41 +35,47 @@ pub struct Line {
     pub provider_message_id: Option<String>,
 }
 
-/// Writes the line and, if the person has no profile yet, that too. `ttl_days` says how long lines are kept, if not
-/// for ever. Tells under which time the line is.
+/// Writes the line, counts it and, if the person has no profile yet, makes that too. `ttl_days` says how long lines are
+/// kept, if not for ever. Tells under which time the line is.
 pub async fn record(
     cx: &Cx,
     line: &Line,
     ttl_days: Option<u32>,
 ) -> Result<Timestamp, StorageError> {
     let items = cx.items().await?;
+    let reference = line.source.reference();
     let (mut later, mut new) = (0, None);
     while later < TRIES {
         let at = line.at.saturating_add(later.milliseconds()).unwrap_or(line.at);
-        let (key, profile) = (keys::sent(&line.email, at), keys::profile(&line.email));
         let txn = Txn::new().put(&tables::MAIN, item(line, at, ttl_days), Expect::Absent);
-        let txn = match &new {
-            None => txn.check(&tables::MAIN, profile.clone(), Expect::Present),
-            Some(flags) => txn.update(fresh(&line.email, *flags, at)),
+        let txn = match new {
+            None => txn.check(&tables::MAIN, keys::profile(&line.email), Expect::Present),
+            Some(flags) => txn.update(fresh(&line.email, flags, at)),
         };
-        match items.transact(txn).await {
+        let under = Under {
+            id: &reference,
+            at,
+            template_key: line.template_key.as_deref(),
+            sequence_id: line.sequence_id.as_deref(),
+        };
+        let reasons = match items.transact(under.count(txn, &[(SENDS, 1)], cx.now())).await {
             Ok(()) => return Ok(at),
-            Err(error) if error.is_condition_failed() => {}
+            Err(StoreError::Cancelled(reasons)) => reasons,
             Err(error) => return Err(error.into()),
-        }
-        let found = items.batch_get(&tables::MAIN, &[key, profile]).await?;
-        let there = |place: usize| found.get(place).and_then(Option::as_ref);
-        if let Some(there) = there(0) {
-            if there.text("message") == Some(&line.source.reference()) {
-                return Ok(at);
+        };
+        // What stood in the way is not read again: a read does not show a line past its time, and the write meets it.
+        match (reasons.first(), reasons.get(1)) {
+            (Some(Cancellation::ConditionFailed { current }), _) => {
+                let there = current.as_ref().and_then(|item| item.text("message"));
+                if there == Some(&reference) {
+                    return Ok(at);
+                }
+                later += 1;
             }
-            later += 1;
-        }
-        if there(1).is_none() && new.is_none() {
-            new = Some(contacts::flags(cx, &line.email).await?);
-        } else if there(0).is_none() {
-            // Neither is in the way any more: somebody was erased, or a line's time has passed.
-            later += 1;
+            (_, Some(Cancellation::ConditionFailed { .. })) if new.is_none() => {
+                new = Some(contacts::flags(cx, &line.email).await?);
+            }
+            _ => return Err(StoreError::Cancelled(reasons).into()),
         }
     }
     Err(StoreError::Conflict.into())

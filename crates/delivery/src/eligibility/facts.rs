@@ -106,8 +106,7 @@ fn from_relations(tx: &mut Tx<'_>, cx: &Cx, question: &Question) -> Result<Facts
     facts.known = true;
     facts.unsubscribed_at = row.optional_time(1)?;
     facts.erased_at = row.optional_time(2)?;
-    // Somebody may have written what is no zone. He gets the workspace's.
-    facts.zone = row.optional_text(3)?.and_then(|name| TimeZone::get(name).ok());
+    facts.zone = zone(row.optional_text(3)?);
     facts.invalid = row.text(4)? == "invalid";
     facts.verified = row.optional_time(5)?.is_some();
     if let Some(audience) = question.audience {
@@ -160,7 +159,12 @@ fn is_off(
     Ok(status == Some("off"))
 }
 
-fn suppressed(against: &Against) -> Option<Reason> {
+/// Somebody may have written what is no zone. He gets the workspace's.
+pub(super) fn zone(name: Option<&str>) -> Option<TimeZone> {
+    name.and_then(|name| TimeZone::get(name).ok())
+}
+
+pub(super) fn suppressed(against: &Against) -> Option<Reason> {
     match &against.suppression {
         Some(suppression) => Some(match suppression.kind {
             // Nobody could be reached, once for ever or again and again: to a sender it is the same.
@@ -174,7 +178,7 @@ fn suppressed(against: &Against) -> Option<Reason> {
 }
 
 /// No more of the send log than the cap needs, however long it is.
-async fn sent(
+pub(super) async fn sent(
     items: &dyn ItemStore,
     email: &EmailAddress,
     cap: Cap,

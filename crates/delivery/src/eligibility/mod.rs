@@ -8,6 +8,7 @@
 //! suppression.
 
 mod facts;
+mod many;
 pub mod rules;
 pub mod settings;
 #[cfg(test)]
@@ -22,6 +23,8 @@ use tidings_people::consent::{AudienceId, TopicId};
 
 pub use facts::Facts;
 pub(crate) use facts::{Relations, relations};
+pub use many::{Answer, Mailing, ManyRelations, Person, check_all, check_all_with, relations_all};
+pub use tidings_people::suppression::Loaded;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {

@@ -7,12 +7,15 @@ use tidings_people::keys;
 use tidings_testbed::{Bed, each_store};
 
 use super::{Line, record};
+use crate::counters;
 use crate::ledger::Source;
 
 each_store!(
     who_left_and_was_erased_is_not_let_back_by_a_line,
     lines_of_one_millisecond_stand_side_by_side,
     a_profile_that_is_there_is_left_alone,
+    a_line_is_counted_where_it_belongs_and_once,
+    a_line_past_its_time_is_not_counted_again,
 );
 
 fn ada() -> EmailAddress {
@@ -83,4 +86,45 @@ async fn a_profile_that_is_there_is_left_alone(bed: &Bed) {
     bed.advance(5).await;
     record(&bed.cx().await, &line(&cx, 1), None).await.unwrap();
     assert_eq!(profile(&cx).await, before);
+}
+
+async fn sends(cx: &Cx, key: tidings_kernel::Key) -> i64 {
+    let item = cx.items().await.unwrap().get(&tables::MAIN, &key).await.unwrap();
+    item.and_then(|item| item.integer(counters::SENDS)).unwrap_or(0)
+}
+
+async fn sends_of_day(cx: &Cx, day: jiff::civil::Date) -> i64 {
+    let mut sum = 0;
+    for shard in 0..counters::keys::SHARDS {
+        sum += sends(cx, counters::keys::day(day, shard)).await;
+    }
+    sum
+}
+
+async fn a_line_is_counted_where_it_belongs_and_once(bed: &Bed) {
+    let cx = bed.cx().await;
+    for _ in 0..2 {
+        for id in 1..=3 {
+            let at = "2026-07-01T23:59:59.999Z".parse().unwrap();
+            let mut line = Line { at, template_key: Some("order".to_owned()), ..line(&cx, id) };
+            line.sequence_id = (id == 1).then(|| "spring".to_owned());
+            record(&cx, &line, None).await.unwrap();
+        }
+    }
+    assert_eq!(sends(&cx, counters::keys::template("order")).await, 3);
+    assert_eq!(sends(&cx, counters::keys::sequence("spring")).await, 1);
+    // Two of them moved on by a millisecond or two, into the next day: the numbers are those of the lines.
+    assert_eq!(sends_of_day(&cx, jiff::civil::date(2026, 7, 1)).await, 1);
+    assert_eq!(sends_of_day(&cx, jiff::civil::date(2026, 7, 2)).await, 2);
+}
+
+/// A read does not show it any more, and a write still meets it until it is swept.
+async fn a_line_past_its_time_is_not_counted_again(bed: &Bed) {
+    let cx = bed.cx().await;
+    let line = Line { template_key: Some("order".to_owned()), ..line(&cx, 1) };
+    let at = record(&cx, &line, Some(1)).await.unwrap();
+    bed.advance(3 * 24 * 60).await;
+    let cx = bed.cx().await;
+    assert_eq!(record(&cx, &line, Some(1)).await.unwrap(), at);
+    assert_eq!(sends(&cx, counters::keys::template("order")).await, 1);
 }

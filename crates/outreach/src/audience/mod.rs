@@ -1,1 +1,26 @@
-//! Audience: whom a campaign means.
+//! Whom a campaign means: a condition over what is known of people, and the walk over those who meet it.
+//!
+//! Here: the language of conditions (`Condition`, read and written as JSON), the pure answer whether somebody meets one
+//! (`matches`, `explain`), the walk that finds all who do without ever holding them all (`page`), and the preview that
+//! counts them. Not here: whether somebody may be written to (`delivery::eligibility`, which the preview asks), and what a
+//! campaign does with those it means (`campaigns`).
+
+mod condition;
+mod cursor;
+mod facts;
+mod matching;
+mod members;
+mod names;
+mod parse;
+mod preview;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use condition::{Addresses, Condition, Subject, Test};
+pub use facts::Facts;
+pub use matching::{Told, explain, matches};
+pub use names::unknown_audiences;
+pub use parse::{MAX_ADDRESSES, MAX_CONDITIONS, MAX_DEPTH, Violation};
+pub use preview::{Preview, Previewed, Sample, preview, preview_of};
+pub use walk::{Found, Member, Walk, Why, page, why};

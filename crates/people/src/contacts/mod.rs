@@ -24,16 +24,16 @@ use tidings_kernel::{EmailAddress, Value};
 use tidings_sql::DatabaseError;
 
 use crate::suppression::{self, Against};
-use profile::Profile;
 use store::Known;
 
 pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erased_key, resume};
 pub use list::{After, Filter, ListError, Standing, list};
+pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub(crate) use store::MAX_ADDRESSES;
 pub use store::ensure;
-pub(crate) use values::check_name as check_attribute_name;
+pub use values::check_name as check_attribute_name;
 pub use values::{
     Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,
     MAX_TAGS, Tag, TagChange, TagError,

@@ -10,14 +10,14 @@ use crate::keys;
 
 /// The item of a subscriber, or what is known where there is none: nothing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Profile(Item);
+pub struct Profile(Item);
 
 impl Profile {
-    pub(crate) fn first_name(&self) -> Option<&str> {
+    pub fn first_name(&self) -> Option<&str> {
         self.0.text("firstName")
     }
 
-    pub(crate) fn tags(&self) -> BTreeSet<String> {
+    pub fn tags(&self) -> BTreeSet<String> {
         match self.0.get("tags") {
             Some(Value::L(list)) => {
                 list.iter().filter_map(Value::as_text).map(Into::into).collect()
@@ -27,17 +27,29 @@ impl Profile {
         }
     }
 
-    pub(crate) fn attributes(&self) -> BTreeMap<String, Value> {
+    pub fn attributes(&self) -> BTreeMap<String, Value> {
         let own = self.0.iter().filter(|(name, _)| !SYSTEM.contains(&name.as_str()));
         own.map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     pub(crate) fn unsubscribed(&self) -> bool {
-        self.0.get("unsubscribed") == Some(&Value::Bool(true))
+        says(&self.0, "unsubscribed")
     }
 
     pub(crate) fn suppressed(&self) -> bool {
-        self.0.get("suppressed") == Some(&Value::Bool(true))
+        says(&self.0, "suppressed")
+    }
+
+    pub fn has_tag(&self, tag: &str) -> bool {
+        match self.0.get("tags") {
+            Some(Value::L(list)) => list.iter().any(|one| one.as_text() == Some(tag)),
+            Some(Value::Ss(set)) => set.contains(tag),
+            _ => false,
+        }
+    }
+
+    pub fn attribute(&self, name: &str) -> Option<&Value> {
+        if SYSTEM.contains(&name) { None } else { self.0.get(name) }
     }
 
     pub(crate) fn created_at(&self) -> Option<Timestamp> {
@@ -51,12 +63,22 @@ impl Profile {
     pub(crate) fn item(&self) -> &Item {
         &self.0
     }
+
+    /// `None` where there is no item.
+    pub fn into_item(self) -> Option<Item> {
+        if self.0.is_empty() { None } else { Some(self.0) }
+    }
 }
 
 impl From<Item> for Profile {
     fn from(item: Item) -> Self {
         Self(item)
     }
+}
+
+/// What the item of a profile says of its subscriber: `unsubscribed` or `suppressed`.
+pub(crate) fn says(item: &Item, flag: &str) -> bool {
+    item.get(flag) == Some(&Value::Bool(true))
 }
 
 /// The list of tags as the item has it.

@@ -155,7 +155,7 @@ fn clipped(name: &str) -> String {
 }
 
 /// Whether an attribute can have this name.
-pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+pub fn check_name(name: &str) -> Result<(), &'static str> {
     if SYSTEM.contains(&name) {
         return Err("this name is ours, and no attribute can have it");
     }

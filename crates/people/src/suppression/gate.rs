@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Delete, EmailAddress, Expect, Item, Key, Update, tables};
+use tidings_kernel::{Delete, EmailAddress, Expect, Item, Key, MAX_BATCH_GET, Update, tables};
 use tidings_sql::{DatabaseError, Tx};
 
 use super::memory::{Memory, Secret};
 use super::record::Suppression;
-use crate::contacts::profile::Profile;
+use crate::contacts::profile::says;
 use crate::keys;
 
 /// Knows where to look.
@@ -22,6 +22,22 @@ pub struct Against {
     /// The profile, or what is remembered of somebody who was erased, says that he left everything.
     pub unsubscribed: bool,
     pub unsubscribed_at: Option<Timestamp>,
+}
+
+/// Whether somebody has read a profile already.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Loaded {
+    NotYet,
+    /// What he found, which may be nothing.
+    Profile(Option<Item>),
+}
+
+/// One of many, and what was found of him.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Looked {
+    pub email: EmailAddress,
+    pub against: Against,
+    pub profile: Option<Item>,
 }
 
 /// In the transaction that reads the relations.
@@ -40,13 +56,14 @@ impl Gate {
     /// What those say, in the order of `keys`.
     pub fn read(&self, email: &EmailAddress, found: &[Option<Item>]) -> Against {
         let item = |place: usize| found.get(place).and_then(Option::as_ref);
-        let profile = item(0).cloned().map(Profile::from).unwrap_or_default();
-        let current = item(1).map(|item| Suppression::read(email.clone(), item));
+        let (profile, current) = (item(0), item(1));
+        let current = current.map(|item| Suppression::read(email.clone(), item));
         let memory = item(2).map(|item| Memory::read(email, item)).unwrap_or_default();
+        let flag = |name| profile.is_some_and(|item| says(item, name));
         Against {
             suppression: current.or(memory.suppression),
-            flagged: profile.suppressed(),
-            unsubscribed: profile.unsubscribed() || memory.unsubscribed_at.is_some(),
+            flagged: flag("suppressed"),
+            unsubscribed: flag("unsubscribed") || memory.unsubscribed_at.is_some(),
             unsubscribed_at: memory.unsubscribed_at,
         }
     }
@@ -54,6 +71,37 @@ impl Gate {
     pub async fn look(&self, cx: &Cx, email: &EmailAddress) -> Result<Against, StorageError> {
         let found = cx.items().await?.batch_get(&tables::MAIN, &self.keys(email)).await?;
         Ok(self.read(email, &found))
+    }
+
+    /// The same for many, in their order and with their profiles. A profile that somebody has is not read again.
+    pub async fn look_all(
+        &self,
+        cx: &Cx,
+        people: Vec<(EmailAddress, Loaded)>,
+    ) -> Result<Vec<Looked>, StorageError> {
+        let items = cx.items().await?;
+        let mut looked = Vec::with_capacity(people.len());
+        let mut people = people.into_iter().peekable();
+        while people.peek().is_some() {
+            let some: Vec<_> = people.by_ref().take(MAX_BATCH_GET / 3).collect();
+            let mut wanted = Vec::new();
+            for (email, loaded) in &some {
+                let skipped = usize::from(matches!(loaded, Loaded::Profile(_)));
+                wanted.extend(self.keys(email).into_iter().skip(skipped));
+            }
+            let mut found = items.batch_get(&tables::MAIN, &wanted).await?.into_iter();
+            for (email, loaded) in some {
+                let profile = match loaded {
+                    Loaded::NotYet => found.next().flatten(),
+                    Loaded::Profile(profile) => profile,
+                };
+                let mut held = vec![profile];
+                held.extend(found.by_ref().take(1 + usize::from(self.0.is_some())));
+                let against = self.read(&email, &held);
+                looked.push(Looked { email, against, profile: held.swap_remove(0) });
+            }
+        }
+        Ok(looked)
     }
 
     /// Somebody who was erased and had left everything came back by himself: that he left is forgotten, and nothing else.

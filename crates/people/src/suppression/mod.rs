@@ -28,7 +28,7 @@ use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
 pub use everywhere::{AtProvider, lift_everywhere};
-pub use gate::{Against, Gate, gate};
+pub use gate::{Against, Gate, Loaded, Looked, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
 #[derive(Debug, Clone)]

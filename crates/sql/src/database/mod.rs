@@ -3,6 +3,7 @@
 //! A unit is done when its commit is on disk, and then it is answered. Units run on threads of the database's
 //! own, so a caller that goes away in the middle leaves nothing half-done. Not here: any table.
 
+mod among;
 mod error;
 mod postgres;
 mod sqlite;
@@ -17,6 +18,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::watch;
 
+pub use among::Among;
 pub use error::DatabaseError;
 pub use postgres::PostgresOptions;
 pub use sqlite::SqliteOptions;

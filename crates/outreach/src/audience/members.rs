@@ -1,0 +1,372 @@
+//! Candidates of a walk: some of those that its driver has, with what the relations and the items know of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tidings_access::{ClientId, Cx, Slug, StorageError};
+use tidings_kernel::{
+    EmailAddress, Item, ItemStore, Key, MAX_BATCH_GET, Query, SortRange, Table, Value, tables,
+};
+use tidings_people::consent::AudienceId;
+use tidings_people::contacts::{ContactId, Profile};
+use tidings_people::keys;
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
+
+use super::condition::{Addresses, Subject};
+use super::cursor::{Driver, Place};
+use super::facts::Facts;
+use super::walk::Walk;
+
+/// Somebody who may be meant.
+pub(super) struct Candidate {
+    pub(super) id: ContactId,
+    pub(super) timezone: Option<String>,
+    pub(super) facts: Facts,
+    /// The partition of what was derived of him.
+    organization: Option<String>,
+    /// Whether he is subscribed to the walk's own audience, if it has one.
+    pub(super) in_audience: bool,
+}
+
+/// Some candidates, in no particular order.
+pub(super) struct Chunk {
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) looked_at: usize,
+    /// Where the next begin. `None` if there are no more.
+    pub(super) next: Option<Place>,
+}
+
+/// Up to `limit` of those after a place.
+pub(super) async fn chunk(
+    cx: &Cx,
+    walk: &Walk,
+    (driver, place): (Driver<'_>, &Place),
+    limit: usize,
+) -> Result<Chunk, StorageError> {
+    match (driver, place) {
+        (Driver::Listed(list), place) => {
+            let done = if let Place::Count(count) = place { *count } else { 0 };
+            let rest = list.as_slice().get(done..).unwrap_or_default();
+            let some = &rest[..limit.min(rest.len())];
+            let mut candidates = with_addresses(cx, walk, some.to_vec()).await?;
+            candidates.retain(|candidate| is_his_turn(candidate, list, some));
+            let next = (some.len() < rest.len()).then_some(Place::Count(done + some.len()));
+            Ok(Chunk { candidates, looked_at: some.len(), next })
+        }
+        (Driver::Tagged(tag), place) => tagged(cx, walk, tag.as_str(), (place, limit)).await,
+        (Driver::Audience(_) | Driver::Named(_) | Driver::Contacts, place) => {
+            let after = if let Place::Id(id) = place { *id } else { 0 };
+            by_id(cx, walk, driver, (after, limit)).await
+        }
+    }
+}
+
+/// Whoever has several of the listed addresses comes with the first of them.
+fn is_his_turn(candidate: &Candidate, list: &Addresses, some: &[EmailAddress]) -> bool {
+    let listed = candidate.facts.addresses.iter().filter(|address| list.contains(address));
+    listed.min().is_some_and(|first| some.binary_search(first).is_ok())
+}
+
+/// In the order of the tag's index. Only the address that somebody is written to at counts: the profile is that address's.
+async fn tagged(
+    cx: &Cx,
+    walk: &Walk,
+    tag: &str,
+    (place, limit): (&Place, usize),
+) -> Result<Chunk, StorageError> {
+    let subscriber = |address: &str| format!("SUB#{address}");
+    let range = match place {
+        Place::Address(address) => SortRange::Gt(subscriber(address)),
+        _ => SortRange::All,
+    };
+    let query = Query::new(&tables::MAIN, keys::tag_partition(tag)).range(range).limit(limit);
+    let page = cx.items().await?.query(query).await?;
+    let address = |item: &Item| item.text("SK")?.strip_prefix("SUB#").map(ToOwned::to_owned);
+    let last = page.items.last().and_then(address);
+    let emails: Vec<EmailAddress> =
+        page.items.iter().filter_map(|item| address(item)?.parse().ok()).collect();
+    let looked_at = page.items.len();
+    let wanted: BTreeSet<EmailAddress> = emails.iter().cloned().collect();
+    let mut candidates = with_addresses(cx, walk, emails).await?;
+    candidates.retain(|candidate| wanted.contains(candidate.email()));
+    Ok(Chunk { candidates, looked_at, next: page.cursor.and(last).map(Place::Address) })
+}
+
+/// Those who have one of these addresses.
+pub(super) async fn with_addresses(
+    cx: &Cx,
+    walk: &Walk,
+    emails: Vec<EmailAddress>,
+) -> Result<Vec<Candidate>, StorageError> {
+    if emails.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (within, asked) = (cx.clone(), Asked::of(walk));
+    let read = cx.database().read(move |tx| {
+        let page = "SELECT DISTINCT lead_id AS id FROM channel_identities
+                    WHERE workspace_id = $1 AND channel = 'email' AND value {among}";
+        let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
+        let workspace = [Param::Int(within.workspace_id().get())];
+        let rows = tx.query_among(&people_of(page), &workspace, Among::Texts(&emails))?;
+        let mut people = grouped(&rows)?.people;
+        asked.add_audiences(tx, &within, &mut people)?;
+        Ok::<_, DatabaseError>(people)
+    });
+    Ok(read.await?)
+}
+
+/// In the order of their ids.
+async fn by_id(
+    cx: &Cx,
+    walk: &Walk,
+    driver: Driver<'_>,
+    (after, limit): (i64, usize),
+) -> Result<Chunk, StorageError> {
+    let mut asked = Asked::of(walk);
+    let source = match driver {
+        Driver::Audience(id) => Source::Audience(id.get()),
+        Driver::Named(slug) => Source::Named(slug.clone()),
+        Driver::Contacts | Driver::Listed(_) | Driver::Tagged(_) => Source::Contacts,
+    };
+    // What drives the walk is true of everybody in it, and needs no second look.
+    match &source {
+        Source::Audience(_) => asked.audience = None,
+        Source::Named(slug) => drop(asked.named.remove(slug)),
+        Source::Contacts => {}
+    }
+    let within = cx.clone();
+    let read = cx.database().read(move |tx| {
+        let size = i64::try_from(limit).unwrap_or(i64::MAX);
+        let workspace = Param::Int(within.workspace_id().get());
+        let mut params = vec![workspace, Param::Int(after), Param::Int(size)];
+        let page = match source.audience(tx, &within)? {
+            None if matches!(source, Source::Contacts) => {
+                "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3"
+            }
+            // Nobody is subscribed to what there is not.
+            None => return Ok(Chunk { candidates: Vec::new(), looked_at: 0, next: None }),
+            Some(audience) => {
+                params.extend([Param::Int(audience), Param::Int(asked.client.get())]);
+                "SELECT DISTINCT lead_id AS id FROM subscriptions
+                 WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
+                   AND (client_id IS NULL OR client_id = $5)
+                 ORDER BY lead_id LIMIT $3"
+            }
+        };
+        let rows = tx.query(&people_of(page), &params)?;
+        let Grouped { mut people, seen, last } = grouped(&rows)?;
+        for one in &mut people {
+            match &source {
+                Source::Audience(_) => one.in_audience = true,
+                Source::Named(slug) => drop(one.facts.audiences.insert(slug.clone())),
+                Source::Contacts => {}
+            }
+        }
+        asked.add_audiences(tx, &within, &mut people)?;
+        let next = last.filter(|_| seen == limit).map(Place::Id);
+        Ok::<_, DatabaseError>(Chunk { candidates: people, looked_at: seen, next })
+    });
+    Ok(read.await?)
+}
+
+/// What drives a walk by id, without what it borrows.
+enum Source {
+    Audience(i64),
+    Named(Slug),
+    Contacts,
+}
+
+impl Source {
+    fn audience(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<Option<i64>, DatabaseError> {
+        match self {
+            Self::Contacts => Ok(None),
+            Self::Audience(id) => Ok(Some(*id)),
+            Self::Named(slug) => {
+                let sql = "SELECT id FROM audiences WHERE workspace_id = $1 AND slug = $2";
+                let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
+                tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()
+            }
+        }
+    }
+}
+
+/// The people whose ids a statement gives, each once for each of his addresses, the first of them first.
+fn people_of(page: &str) -> String {
+    format!(
+        "SELECT l.id, l.timezone, l.erased_at, l.merged_into_id, o.id, i.value, i.typed_value
+         FROM ({page}) page
+         JOIN leads l ON l.workspace_id = $1 AND l.id = page.id
+         LEFT JOIN lead_organizations o ON o.lead_id = l.id
+         LEFT JOIN channel_identities i ON i.lead_id = l.id AND i.channel = 'email'
+         ORDER BY l.id, i.id"
+    )
+}
+
+struct Grouped {
+    people: Vec<Candidate>,
+    /// With those who cannot be meant.
+    seen: usize,
+    last: Option<i64>,
+}
+
+/// Whoever was erased, or is somebody else by now, or has no address, is nobody's candidate.
+fn grouped(rows: &[Row]) -> Result<Grouped, DatabaseError> {
+    let (mut people, mut seen, mut last) = (Vec::<Candidate>::new(), 0, None);
+    for row in rows {
+        let id = row.int(0)?;
+        let is_new = last != Some(id);
+        if is_new {
+            (last, seen) = (Some(id), seen + 1);
+        }
+        let gone = row.optional_int(2)?.is_some() || row.optional_int(3)?.is_some();
+        let Some(value) = row.optional_text(5)?.filter(|_| !gone) else { continue };
+        let Ok(normal) = value.parse::<EmailAddress>() else { continue };
+        // What he is addressed as, if it still is the same address.
+        let typed = row.text(6)?.parse().ok().filter(|typed| *typed == normal);
+        let address = typed.unwrap_or(normal);
+        match people.last_mut().filter(|one| one.id.get() == id) {
+            Some(one) => one.facts.addresses.push(address),
+            None => people.push(Candidate {
+                id: ContactId::from(id),
+                timezone: row.optional_text(1)?.map(ToOwned::to_owned),
+                facts: Facts { addresses: vec![address], ..Facts::default() },
+                organization: row.optional_int(4)?.map(|id| id.to_string()),
+                in_audience: false,
+            }),
+        }
+    }
+    Ok(Grouped { people, seen, last })
+}
+
+/// What has to be known of subscriptions.
+struct Asked {
+    client: ClientId,
+    audience: Option<AudienceId>,
+    named: BTreeSet<Slug>,
+}
+
+impl Asked {
+    fn of(walk: &Walk) -> Self {
+        let named = walk.condition.audiences().into_iter().cloned().collect();
+        Self { client: walk.client, audience: walk.audience, named }
+    }
+
+    fn add_audiences(
+        &self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        people: &mut [Candidate],
+    ) -> Result<(), DatabaseError> {
+        if people.is_empty() || (self.named.is_empty() && self.audience.is_none()) {
+            return Ok(());
+        }
+        let sql = "SELECT s.lead_id, s.audience_id, a.slug FROM subscriptions s
+                   JOIN audiences a ON a.workspace_id = s.workspace_id AND a.id = s.audience_id
+                   WHERE s.workspace_id = $1 AND s.status = 'subscribed'
+                     AND (s.client_id IS NULL OR s.client_id = $2) AND s.lead_id {among}";
+        let params = [Param::Int(cx.workspace_id().get()), Param::Int(self.client.get())];
+        let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
+        let rows = tx.query_among(sql, &params, Among::Ints(&ids))?;
+        let mut by_id: HashMap<i64, &mut Candidate> =
+            people.iter_mut().map(|one| (one.id.get(), one)).collect();
+        for row in &rows {
+            let Some(one) = by_id.get_mut(&row.int(0)?) else { continue };
+            let audience = AudienceId::from(row.int(1)?);
+            one.in_audience |= self.audience == Some(audience);
+            let slug: Slug = row.parsed(2, "a slug")?;
+            if self.named.contains(&slug) {
+                one.facts.audiences.insert(slug);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Candidate {
+    /// The address that he is written to at.
+    pub(super) fn email(&self) -> &EmailAddress {
+        // `grouped` makes nobody without one.
+        &self.facts.addresses[0]
+    }
+}
+
+/// What the items know of them: only what is asked for.
+pub(super) async fn add_items(
+    items: &dyn ItemStore,
+    walk: &Walk,
+    people: &mut [Candidate],
+) -> Result<(), StorageError> {
+    if walk.condition.asks_profile() {
+        add_profiles(items, people).await?;
+    }
+    let subjects: BTreeSet<&Subject> = walk.condition.subjects().into_iter().collect();
+    let features = subjects.iter().any(|subject| matches!(subject, Subject::Feature(_)));
+    if features {
+        add_features(items, &subjects, people).await?;
+    }
+    for subject in subjects {
+        if let Subject::Memory { memory_type, key } = subject {
+            let sort = format!("{memory_type}#{key}");
+            let keys = people.iter().map(|one| Some(Key::new(one.organization.clone()?, &*sort)));
+            let found = get_all(items, &tables::MEMORY, keys.collect()).await?;
+            for (one, item) in people.iter_mut().zip(found) {
+                let value = item.and_then(|mut item| item.remove("value"));
+                one.facts.derived.extend(value.map(|value| (subject.clone(), value)));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn add_profiles(
+    items: &dyn ItemStore,
+    people: &mut [Candidate],
+) -> Result<(), StorageError> {
+    let keys = people.iter().map(|one| Some(keys::profile(one.email()))).collect();
+    let found = get_all(items, &tables::MAIN, keys).await?;
+    for (one, item) in people.iter_mut().zip(found) {
+        one.facts.profile = item.map(Profile::from).unwrap_or_default();
+    }
+    Ok(())
+}
+
+async fn add_features(
+    items: &dyn ItemStore,
+    subjects: &BTreeSet<&Subject>,
+    people: &mut [Candidate],
+) -> Result<(), StorageError> {
+    let keys = people.iter().map(|one| one.organization.clone().map(Key::single)).collect();
+    let found = get_all(items, &tables::FEATURE, keys).await?;
+    for (one, item) in people.iter_mut().zip(found) {
+        let mut features: BTreeMap<String, Value> =
+            match item.and_then(|mut item| item.remove("features")) {
+                Some(Value::M(features)) => features,
+                _ => continue,
+            };
+        for subject in subjects {
+            if let Subject::Feature(name) = subject {
+                let value = features.remove(name);
+                one.facts.derived.extend(value.map(|value| ((*subject).clone(), value)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is under each key, in as few reads as there can be. Where there is no key there is nothing.
+async fn get_all(
+    items: &dyn ItemStore,
+    table: &'static Table,
+    keys: Vec<Option<Key>>,
+) -> Result<Vec<Option<Item>>, StorageError> {
+    let mut found = Vec::with_capacity(keys.len());
+    for some in keys.chunks(MAX_BATCH_GET) {
+        let wanted: Vec<Key> = some.iter().flatten().cloned().collect();
+        let mut got = if wanted.is_empty() {
+            Vec::new().into_iter()
+        } else {
+            items.batch_get(table, &wanted).await?.into_iter()
+        };
+        found.extend(some.iter().map(|key| key.as_ref().and_then(|_| got.next().flatten())));
+    }
+    Ok(found)
+}
