@@ -129,7 +129,8 @@ fn furnish(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<(Pr
     let api_key = made["key"].as_str().context("no key")?.to_owned();
     import(&product, recipients)?;
     let server = product.serve(api_key)?;
-    let paragraph = "Three things are new this month, and each of them was asked for by many of you. ";
+    let paragraph =
+        "Three things are new this month, and each of them was asked for by many of you. ";
     let html = format!(
         "<html><body><p>Hello {{{{ firstName }}}},</p><p>{}</p><p><a href=\"https://shop.example/new\">See all</a> \
          or <a href=\"https://shop.example/{{{{ plan }}}}\">your plan</a>.</p>\
@@ -183,7 +184,8 @@ fn order(server: &Server, when: &str, number: usize) -> anyhow::Result<()> {
 /// From when a message was accepted until it was handed over, as the ledger has it.
 fn handed_over_p99(product: &Product, when: &str) -> anyhow::Result<f64> {
     let database = rusqlite::Connection::open(product.path("tidings.db"))?;
-    let waiting = "SELECT count(*) FROM transactional_messages WHERE status IN ('queued', 'claimed')";
+    let waiting =
+        "SELECT count(*) FROM transactional_messages WHERE status IN ('queued', 'claimed')";
     for _ in 0..1_000 {
         if database.query_row(waiting, [], |row| row.get::<_, i64>(0))? == 0 {
             break;

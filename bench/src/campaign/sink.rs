@@ -37,7 +37,12 @@ impl Sink {
     }
 
     /// Messages a second of this size that `smtp-source` gets rid of, over so many connections that are kept.
-    pub(super) fn limit(&self, bytes: usize, connections: usize, count: usize) -> anyhow::Result<f64> {
+    pub(super) fn limit(
+        &self,
+        bytes: usize,
+        connections: usize,
+        count: usize,
+    ) -> anyhow::Result<f64> {
         let program = find("smtp-source").context("there is a sink and no source")?;
         let began = Instant::now();
         let status = Command::new(program)

@@ -196,9 +196,10 @@ async fn lead_organizations(
     cx: &Cx,
     emails: &[&EmailAddress],
 ) -> Result<Vec<(String, String)>, DatabaseError> {
-    let sql = "SELECT i.value, o.id FROM channel_identities i
-               JOIN lead_organizations o ON o.workspace_id = i.workspace_id AND o.lead_id = i.lead_id
-               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}";
+    let sql = "SELECT i.value, o.id FROM {given}
+               JOIN channel_identities i ON i.id = (SELECT one.id FROM channel_identities one
+                   WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
+               JOIN lead_organizations o ON o.lead_id = i.lead_id";
     let workspace = cx.workspace_id().get();
     let emails: Vec<String> = emails.iter().map(|email| email.as_str().to_owned()).collect();
     let find = cx.database().read(move |tx| {
