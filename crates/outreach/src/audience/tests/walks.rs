@@ -129,7 +129,7 @@ fn a_walk_meets_who_is_meant_in_memory() {
 
 #[test]
 fn a_walk_meets_who_is_meant_on_postgres() {
-    on(Bed::postgres(), 12);
+    on(Bed::postgres(), 8);
 }
 
 each_store!(
