@@ -67,7 +67,8 @@ pub(super) struct Written {
     pub(super) uncertain: Vec<i64>,
     /// Whether the campaign is sending, if somebody was to be claimed.
     pub(super) sending: bool,
-    pub(super) finished: Option<Finished>,
+    /// If the batch was to be ended, with how many of its recipients who were sent to.
+    pub(super) ended: Option<(Finished, usize)>,
 }
 
 /// The answers, by what they mean.
@@ -114,19 +115,21 @@ impl Entry {
         failed.extend(marks::failed(tx, &self.fails, now)?);
         let skipped = marks::skipped(tx, &self.skips, now)?;
         let again = not_now.again.iter();
-        let again = again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
+        let again =
+            again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
         let later: Vec<_> = self.later.iter().copied().chain(again).collect();
         if !later.is_empty() {
             batches::regroup(tx, cx, campaign, run.number, &later)?;
         }
         self.claim(tx, run, now, &mut written)?;
         self.tell(tx, cx, run, (&written.taken, &failed, &skipped))?;
-        written.finished = match &self.end {
-            End::GoesOn => None,
-            End::Finish(came) => Some(batches::finish(tx, cx, campaign, run.number, came)?),
-            End::HandBack => Some(batches::hand_back(tx, cx, campaign, run.number)?),
-            End::GiveUp => Some(batches::give_up(tx, cx, campaign, run.number)?),
+        let finished = match &self.end {
+            End::GoesOn => return Ok(written),
+            End::Finish(came) => batches::finish(tx, cx, campaign, run.number, came)?,
+            End::HandBack => batches::hand_back(tx, cx, campaign, run.number)?,
+            End::GiveUp => batches::give_up(tx, cx, campaign, run.number)?,
         };
+        written.ended = Some((finished, run.sent(tx)?));
         Ok(written)
     }
 
@@ -207,6 +210,14 @@ impl Run {
     pub(super) fn row(&self, id: i64) -> Option<&Recipient> {
         let place = self.rows.binary_search_by_key(&id, |row| row.id).ok()?;
         self.rows.get(place)
+    }
+
+    /// How many of them were sent to, by whomever.
+    fn sent(&self, tx: &mut Tx<'_>) -> Result<usize, DatabaseError> {
+        let ids: Vec<i64> = self.rows.iter().map(|row| row.id).collect();
+        let sql = "SELECT id FROM campaign_recipients
+                   WHERE {ids} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
+        Ok(batches::query_rows(tx, sql, &ids, &[Param::Text(&self.batch_id)])?.len())
     }
 
     pub(super) fn template_key(&self, arm: Option<i64>) -> Option<&str> {
