@@ -9,9 +9,10 @@ use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::Services;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
-    Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
+    Clock, EmailAddress, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine,
+    queues,
 };
-use tidings_outreach::campaigns::sending;
+use tidings_outreach::campaigns::{sending, steps};
 use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
@@ -45,6 +46,7 @@ pub(crate) struct Runtime {
     keep_days: Option<u32>,
     /// How many recipients of a batch are handed over at once.
     campaign_at_once: usize,
+    forward_replies_to: Option<EmailAddress>,
 }
 
 impl Runtime {
@@ -63,6 +65,7 @@ impl Runtime {
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
             campaign_at_once: config.mail.campaign_at_once,
+            forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -88,9 +91,17 @@ impl Runtime {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
             links: self.tracking.links.clone(),
-            replies: Replies::new(self.access().clone(), self.keep_days),
+            replies: self.replies(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
+        }
+    }
+
+    fn replies(&self) -> Replies {
+        let replies = Replies::new(self.access().clone(), self.keep_days);
+        match &self.forward_replies_to {
+            Some(to) => replies.forwarding_to(to.clone(), Messages::new(self.templates.clone())),
+            None => replies,
         }
     }
 
@@ -98,11 +109,11 @@ impl Runtime {
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let mut handlers = tidings_webhooks::handlers(self.access(), self.poster.clone());
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
-        handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
-        let provider_events = ses::worker(self.access().clone(), self.keep_days);
-        handlers.push((&queues::SES_WEBHOOKS, provider_events));
+        handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
+        handlers.push((&queues::CAMPAIGN_STEPS, steps::handler(self.access().clone())));
+        handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

@@ -303,7 +303,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "mail.smtp_hello_name",
-        doc: "What this machine calls itself to the mail server. Without it, the machine's name.",
+        doc: "What this machine calls itself to the mail server. Without it, the machine's full name, or its address.",
         kind: Kind::Host,
         preset: Preset::Unset { example: "tidings.example.org" },
         secret: false,
@@ -477,6 +477,13 @@ static KEYS: &[Key] = &[
         doc: "Where the certificates of SNS may come from besides SNS itself: a server with its API, for tests.",
         kind: Kind::Url { schemes: &["http", "https"] },
         preset: Preset::Unset { example: "http://127.0.0.1:4566" },
+        secret: false,
+    },
+    Key {
+        name: "signals.forward_replies_to",
+        doc: "Where replies to our mails are passed on to, as a mail, each once. Unset, they are only recorded.",
+        kind: Kind::Email,
+        preset: Preset::Unset { example: "support@example.org" },
         secret: false,
     },
 ];

@@ -4,10 +4,11 @@ use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, Limit, Page};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
 use tidings_kernel::{Outgoing, TimerChange, queues};
+use tidings_people::contacts::ERASED_KEY;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
 use super::news::{self, About, News};
-use super::store::{self, SELECT};
+use super::store::{self, SELECT, Sendable};
 use super::{Message, MessageId, Status};
 use crate::links::Source;
 
@@ -298,16 +299,28 @@ pub(super) fn timer_key(id: MessageId) -> String {
     format!("transactional/{id}")
 }
 
-/// The body that a worker is asked with to send a message.
+/// Whether the body of a queue speaks of this row: by its key, or by what stands for it.
+pub(super) fn is_key_of(row: &Sendable, key: &str) -> bool {
+    // A body from before an erasure has the key that the row had then. Its client and its id are those of the row.
+    row.key == key || stands_for(row.id) == key || row.key.starts_with(ERASED_KEY)
+}
+
+fn stands_for(id: MessageId) -> String {
+    format!("message:{id}")
+}
+
+/// The body that a worker is asked with to send a message. A key that can hold an address is not put into it: nobody
+/// erases anything in a queue.
 pub(crate) fn envelope(
     id: MessageId,
     client: ClientId,
     key: &str,
 ) -> Result<String, DatabaseError> {
+    let key = if key.contains('@') { stands_for(id) } else { key.to_owned() };
     let contract = TransactionalEmail {
         transactional_message_id: id.get(),
         client_id: client.get(),
-        idempotency_key: key.to_owned(),
+        idempotency_key: key,
         contact_id: None,
         template_id: None,
         template_key: None,

@@ -9,6 +9,7 @@ mod in_flight;
 mod letter;
 mod manage;
 mod marks;
+mod named;
 mod news;
 mod request;
 mod rules;
@@ -74,7 +75,7 @@ pub struct Message {
     pub contact: i64,
     /// `None` once the person is erased.
     pub email: Option<String>,
-    /// `None` if the caller gave none.
+    /// `None` if the caller gave none, or if it named somebody who was erased.
     pub idempotency_key: Option<String>,
     pub template_key: Option<String>,
     pub template_version: Option<i64>,

@@ -3,6 +3,7 @@
 mod accept;
 mod answers;
 mod crash;
+mod erased;
 mod manage;
 mod test_send;
 mod worker;

@@ -216,8 +216,9 @@ impl Run {
     fn sent(&self, tx: &mut Tx<'_>) -> Result<usize, DatabaseError> {
         let ids: Vec<i64> = self.rows.iter().map(|row| row.id).collect();
         let sql = "SELECT id FROM campaign_recipients
-                   WHERE {ids} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
-        Ok(batches::query_rows(tx, sql, &ids, &[Param::Text(&self.batch_id)])?.len())
+                   WHERE id {among} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
+        let params = [Param::Text(&self.batch_id)];
+        Ok(tx.query_given(sql, &params, tidings_sql::Given::Ints(&ids))?.len())
     }
 
     pub(super) fn template_key(&self, arm: Option<i64>) -> Option<&str> {
