@@ -1,7 +1,7 @@
 //! What the operations work with.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use tidings_kernel::{Clock, ItemEngine, ItemStore, Workspace};
@@ -19,6 +19,8 @@ pub struct Access {
     pub(crate) database: Database,
     pub(crate) last_use: Arc<LastUse>,
     items: Arc<Items>,
+    /// A workspace keeps its name, so it is looked up once.
+    names: Arc<Mutex<HashMap<i64, Workspace>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -42,7 +44,7 @@ struct Items {
 impl Access {
     pub fn new(database: Database, items: Arc<dyn ItemEngine>, clock: Arc<dyn Clock>) -> Self {
         let items = Arc::new(Items { engine: items, open: Mutex::default() });
-        Self { database, last_use: Arc::default(), items, clock }
+        Self { database, last_use: Arc::default(), items, names: Arc::default(), clock }
     }
 
     /// The time, in the milliseconds that the database keeps.
@@ -65,13 +67,29 @@ impl Access {
 
     /// For a worker that found this id in a row. `None` if there is no such workspace.
     pub async fn working_for(&self, workspace_id: i64) -> Result<Option<Cx>, DatabaseError> {
+        let known = self.names().get(&workspace_id).cloned();
+        let name = match known {
+            Some(name) => Some(name),
+            None => self.find_name(workspace_id).await?,
+        };
+        Ok(name.map(|name| self.cx(WorkspaceId(workspace_id), name, Actor::Worker)))
+    }
+
+    async fn find_name(&self, workspace_id: i64) -> Result<Option<Workspace>, DatabaseError> {
         let find = self.database.read(move |tx| {
             let rows =
                 tx.query("SELECT name FROM workspaces WHERE id = $1", &[Param::Int(workspace_id)])?;
             rows.first().map(|row| row.parsed(0, "the name of a workspace")).transpose()
         });
         let name: Option<Workspace> = find.await?;
-        Ok(name.map(|name| self.cx(WorkspaceId(workspace_id), name, Actor::Worker)))
+        if let Some(name) = &name {
+            self.names().insert(workspace_id, name.clone());
+        }
+        Ok(name)
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<i64, Workspace>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn cx(&self, workspace: WorkspaceId, name: Workspace, actor: Actor) -> Cx {

@@ -22,6 +22,9 @@ impl Sender for Franked {
     }
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
+        if self.dkim.is_none() && self.return_path.is_none() {
+            return self.sender.send(mail).await;
+        }
         let mime = match &self.dkim {
             Some(dkim) => {
                 // Nothing is wrong with the message: the same would happen to every other one.

@@ -174,6 +174,7 @@ fn with_ids(sql: &str) -> String {
             ("topic", of("topics", "slug = 'offers'")),
             ("campaign", of("campaigns", "external_key = 'spring'")),
             ("subscription", of("subscriptions", "status = 'subscribed'")),
+            ("message", of("transactional_messages", "idempotency_key = 'once'")),
             ("second subscription", of("subscriptions", "lead_id <> (SELECT min(id) FROM leads)")),
             ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
             ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),

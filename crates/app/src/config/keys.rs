@@ -296,7 +296,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "mail.smtp_hello_name",
-        doc: "What this machine calls itself to the mail server. Without it, the machine's name.",
+        doc: "What this machine calls itself to the mail server. Without it, the machine's full name, or its address.",
         kind: Kind::Host,
         preset: Preset::Unset { example: "tidings.example.org" },
         secret: false,

@@ -87,16 +87,16 @@ pub async fn set(cx: &Cx, names: &DisplayNames) -> Result<(), StorageError> {
     Ok(())
 }
 
-pub(super) async fn load(items: &dyn ItemStore) -> Result<DisplayNames, StorageError> {
+async fn load(items: &dyn ItemStore) -> Result<DisplayNames, StorageError> {
     let item = items.get(&tables::MAIN, &key()).await?;
     Ok(item.as_ref().map(read).unwrap_or_default())
 }
 
-fn key() -> Key {
+pub(super) fn key() -> Key {
     Key::new("SETTINGS", "DISPLAY_NAMES")
 }
 
-fn read(item: &Item) -> DisplayNames {
+pub(super) fn read(item: &Item) -> DisplayNames {
     let Some(Value::M(names)) = item.get("names") else { return DisplayNames::default() };
     let labels = |value: &Value| match value {
         Value::M(map) => map

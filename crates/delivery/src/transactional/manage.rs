@@ -4,11 +4,13 @@ use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, Limit, Page};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
 use tidings_kernel::{Outgoing, TimerChange, queues};
+use tidings_people::contacts::ERASED_KEY;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
 use super::news::{self, About, News};
-use super::store::{self, SELECT};
+use super::store::{self, SELECT, Sendable};
 use super::{Message, MessageId, Status};
+use crate::links::Source;
 
 /// The most characters of a reason.
 pub const MAX_REASON: usize = 500;
@@ -203,11 +205,12 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
         };
         within.record(tx, action, "message", &before.id.to_string())?;
         let about = About {
-            id: before.id,
+            source: Source::Transactional(before.id.get()),
             client: before.client.get(),
             contact: before.contact,
             email: before.email.as_deref(),
             template_key: before.template_key.as_deref(),
+            campaign: None,
         };
         let told = match cmd.outcome {
             Settled::Sent => News::Sent,
@@ -296,16 +299,28 @@ pub(super) fn timer_key(id: MessageId) -> String {
     format!("transactional/{id}")
 }
 
-/// The body that a worker is asked with to send a message.
+/// Whether the body of a queue speaks of this row: by its key, or by what stands for it.
+pub(super) fn is_key_of(row: &Sendable, key: &str) -> bool {
+    // A body from before an erasure has the key that the row had then. Its client and its id are those of the row.
+    row.key == key || stands_for(row.id) == key || row.key.starts_with(ERASED_KEY)
+}
+
+fn stands_for(id: MessageId) -> String {
+    format!("message:{id}")
+}
+
+/// The body that a worker is asked with to send a message. A key that can hold an address is not put into it: nobody
+/// erases anything in a queue.
 pub(crate) fn envelope(
     id: MessageId,
     client: ClientId,
     key: &str,
 ) -> Result<String, DatabaseError> {
+    let key = if key.contains('@') { stands_for(id) } else { key.to_owned() };
     let contract = TransactionalEmail {
         transactional_message_id: id.get(),
         client_id: client.get(),
-        idempotency_key: key.to_owned(),
+        idempotency_key: key,
         contact_id: None,
         template_id: None,
         template_key: None,

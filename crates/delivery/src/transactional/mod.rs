@@ -9,6 +9,7 @@ mod in_flight;
 mod letter;
 mod manage;
 mod marks;
+mod named;
 mod news;
 mod request;
 mod rules;
@@ -31,7 +32,6 @@ pub use manage::{
     cancel, history, list, settle, show, uncertain,
 };
 pub(crate) use manage::{envelope, in_database};
-pub use news::{failed_id, sent_id};
 pub use request::{
     Content, Disposition, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS,
     MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody, Send,
@@ -75,7 +75,7 @@ pub struct Message {
     pub contact: i64,
     /// `None` once the person is erased.
     pub email: Option<String>,
-    /// `None` if the caller gave none.
+    /// `None` if the caller gave none, or if it named somebody who was erased.
     pub idempotency_key: Option<String>,
     pub template_key: Option<String>,
     pub template_version: Option<i64>,

@@ -1,12 +1,13 @@
 //! The rows of `transactional_messages`, and the statements on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidings_access::{ClientId, Cx};
 use tidings_kernel::EmailAddress;
+use tidings_people::contacts::{self, ERASED_KEY};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::request::{Part, Tracking};
@@ -24,6 +25,8 @@ pub(super) struct New {
     pub(super) key: String,
     pub(super) hash: String,
     pub(super) to: EmailAddress,
+    /// Whom it names besides.
+    pub(super) named: BTreeSet<EmailAddress>,
     pub(super) template: Option<(String, i64)>,
     pub(super) from_email: String,
     pub(super) from_name: Option<String>,
@@ -145,15 +148,47 @@ pub(super) fn insert(
         Param::Int(cx.now().as_millisecond()),
     ];
     let rows = tx.query(sql, &params)?;
-    rows.first().map(|row| row.int(0).map(MessageId::from)).transpose()
+    let Some(row) = rows.first() else { return Ok(None) };
+    let id = row.int(0)?;
+    for email in &new.named {
+        let sql =
+            "INSERT INTO message_addresses (workspace_id, email, message_id) VALUES ($1, $2, $3)";
+        let workspace = Param::Int(cx.workspace_id().get());
+        tx.execute(sql, &[workspace, Param::Text(email.as_str()), Param::Int(id)])?;
+    }
+    Ok(Some(MessageId::from(id)))
 }
 
 fn text(text: Option<&String>) -> Param<'_> {
     text.map_or(Param::Null, |text| Param::Text(text))
 }
 
-/// What is there under a key.
+/// What is there under a key, or was before somebody was erased whose address is in it.
 pub(super) fn known(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    client: ClientId,
+    key: &str,
+) -> Result<Option<Known>, DatabaseError> {
+    match known_as(tx, cx, client, key)? {
+        Some(found) => Ok(Some(found)),
+        None => known_before_erasure(tx, cx, client, key),
+    }
+}
+
+pub(super) fn known_before_erasure(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    client: ClientId,
+    key: &str,
+) -> Result<Option<Known>, DatabaseError> {
+    match contacts::erased_key(tx, cx, key)? {
+        Some(key) => known_as(tx, cx, client, &key),
+        None => Ok(None),
+    }
+}
+
+fn known_as(
     tx: &mut Tx<'_>,
     cx: &Cx,
     client: ClientId,
@@ -236,7 +271,8 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         client: ClientId::from(row.int(1)?),
         contact: row.int(2)?,
         email: text(3)?,
-        idempotency_key: text(4)?.filter(|key| !key.starts_with(OWN_KEY)),
+        idempotency_key: text(4)?
+            .filter(|key| !key.starts_with(OWN_KEY) && !key.starts_with(ERASED_KEY)),
         template_key: text(5)?,
         template_version: row.optional_int(6)?,
         from_email: text(7)?,

@@ -180,7 +180,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::deactivate))
         .routes(routes!(templates::preview))
         .routes(routes!(test_send::send))
-        .routes(routes!(templates::display_names, templates::set_display_names))
+        .routes(routes!(templates::display_names::show, templates::display_names::set))
 }
 
 #[derive(utoipa::OpenApi)]

@@ -19,6 +19,7 @@ use crate::problem::{Problem, ProblemBody, Violation};
 #[derive(Serialize, ToSchema)]
 #[schema(as = Counts)]
 pub(super) struct CountsBody {
+    /// Messages that a provider has taken, whichever it is
     sends: i64,
     deliveries: i64,
     opens: i64,

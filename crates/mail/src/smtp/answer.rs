@@ -1,9 +1,59 @@
-//! What a server's answer, or its silence, means for the message.
+//! What a server's answer, or its silence, means for the message. Not here: how an answer is read (`heard`).
 
-use std::error::Error as _;
+use std::io;
 
-use lettre::transport::smtp::Error;
 use tidings_kernel::SendError;
+
+/// Of what a server says no more is kept with a message.
+const MAX_KEPT: usize = 1000;
+
+/// A code and the lines with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) code: u16,
+    /// Without codes, and with a line feed between one line and the next.
+    pub(super) text: String,
+}
+
+impl Answer {
+    /// What was asked for is done.
+    pub(super) fn is_done(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    pub(super) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.text.split('\n')
+    }
+
+    pub(super) fn first_line(&self) -> &str {
+        self.lines().next().unwrap_or_default()
+    }
+
+    /// In one line. Many servers begin each line with the same enhanced code, of which the first is enough.
+    pub(super) fn said(&self) -> String {
+        let code = self.first_line().split(' ').next().filter(|word| is_enhanced_code(word));
+        let mut said = String::new();
+        for (place, line) in self.lines().enumerate() {
+            let again = code.filter(|_| place > 0).and_then(|code| line.strip_prefix(code));
+            let rest = again.filter(|rest| rest.starts_with(' ')).map_or(line, str::trim_start);
+            if place > 0 {
+                said.push(' ');
+            }
+            said.push_str(rest);
+        }
+        if let Some((end, _)) = said.char_indices().nth(MAX_KEPT) {
+            said.truncate(end);
+        }
+        said
+    }
+}
+
+/// Three numbers (RFC 3463): `5.1.1`.
+fn is_enhanced_code(word: &str) -> bool {
+    let is_number =
+        |part: &str| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
+    word.split('.').count() == 3 && word.split('.').all(is_number)
+}
 
 /// How far a message has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,44 +63,66 @@ pub(super) enum Step {
     Mail,
     Recipient,
     Data,
-    /// The message itself was written, or begun to be.
+    /// The message is being written, and its end is not: the server cannot have it.
     Body,
+    /// Its end was written, or may have been.
+    End,
 }
 
 impl Step {
-    /// Whoever fails here would fail with every message.
-    pub(super) fn is_before_message(self) -> bool {
-        matches!(self, Self::Connect | Self::Login)
-    }
-
-    pub(super) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Connect => "the connection",
             Self::Login => "the login",
             Self::Mail => "MAIL",
             Self::Recipient => "RCPT",
             Self::Data => "DATA",
-            Self::Body => "the message",
+            Self::Body | Self::End => "the message",
         }
     }
 }
 
-pub(super) fn judge(error: &Error, step: Step) -> SendError {
-    // Of an answer only the server's words: they are kept with the message.
-    let said = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    match error.status() {
-        Some(code) => judge_answer(step, u16::from(code), &said),
-        // Without an answer. While the message was being written nobody knows how much of it has arrived.
-        None if step == Step::Body => SendError::Uncertain(format!("{}: {said}", step.name())),
+/// Why a step has not led to the next one.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The server has answered, and not with what was hoped for.
+    Answer(Answer),
+    Lost(io::Error),
+    /// No answer in time.
+    Late,
+    /// What came is no answer, or what is needed is not offered.
+    Wrong(&'static str),
+}
+
+impl From<io::Error> for Fault {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+pub(super) fn judge(fault: &Fault, step: Step) -> SendError {
+    let step_name = step.name();
+    let text = match fault {
+        // Of an answer only the server's words: they are kept with the message.
+        Fault::Answer(answer) if answer.code >= 400 => {
+            return judge_answer(step, answer.code, &answer.said());
+        }
+        Fault::Answer(answer) => format!("{} {} to {step_name}", answer.code, answer.said()),
+        Fault::Lost(error) => format!("{step_name}: {error}"),
+        Fault::Late => format!("no answer in time to {step_name}"),
+        Fault::Wrong(what) => format!("{step_name}: {what}"),
+    };
+    // Without an answer that decides.
+    match step {
         // Nothing was said of the message yet, so that nothing can be wrong with it.
-        None if step.is_before_message() || error.is_tls() || error.is_client() => {
-            SendError::Closed(format!("{}: {said}", step.name()))
-        }
-        None => SendError::Later(format!("{}: {said}", step.name())),
+        Step::Connect | Step::Login => SendError::Closed(text),
+        Step::Mail | Step::Recipient | Step::Data | Step::Body => SendError::Later(text),
+        // Nobody knows whether it has arrived.
+        Step::End => SendError::Uncertain(text),
     }
 }
 
-/// A code and the words with it. A server that answers has decided, so this is never uncertain.
+/// A code that says no, and the words with it. A server that answers has decided, so this is never uncertain.
 pub(super) fn judge_answer(step: Step, code: u16, said: &str) -> SendError {
     let text = format!("{code} {said} to {}", step.name());
     let lower = said.to_ascii_lowercase();

@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use lettre::transport::smtp::client::AsyncSmtpConnection;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
+
+use super::connection::Connection;
 
 /// Servers close what is idle for longer, and many take no more than a hundred messages on one connection.
 const MAX_IDLE: Duration = Duration::from_secs(30);
@@ -17,7 +18,7 @@ pub(super) struct Pool {
 }
 
 struct Kept {
-    connection: AsyncSmtpConnection,
+    connection: Connection,
     messages: u32,
     since: Instant,
 }
@@ -31,7 +32,7 @@ pub(super) struct Place<'a> {
 /// A connection in use. It is closed unless it is given back.
 pub(super) struct Lease<'a> {
     pool: &'a Pool,
-    connection: AsyncSmtpConnection,
+    connection: Connection,
     messages: u32,
 }
 
@@ -51,26 +52,30 @@ impl<'a> Place<'a> {
     /// The one that was used last, unless it is too old.
     pub(super) fn kept(&self) -> Option<Lease<'a>> {
         let mut kept = self.pool.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        kept.retain(|one| one.since.elapsed() < MAX_IDLE);
+        let now = Instant::now();
+        kept.retain(|one| now.duration_since(one.since) < MAX_IDLE);
         let Kept { connection, messages, .. } = kept.pop()?;
         Some(Lease { pool: self.pool, connection, messages })
     }
 
-    pub(super) fn fresh(&self, connection: AsyncSmtpConnection) -> Lease<'a> {
+    pub(super) fn fresh(&self, connection: Connection) -> Lease<'a> {
         Lease { pool: self.pool, connection, messages: 0 }
     }
 }
 
 impl Lease<'_> {
-    pub(super) fn connection(&mut self) -> &mut AsyncSmtpConnection {
+    pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    pub(super) fn give_back_if(self, usable: bool) {
+    /// Keeps it for the next message. One that has carried enough of them is returned instead.
+    pub(super) fn give_back(self) -> Option<Connection> {
         let messages = self.messages + 1;
-        if usable && messages < MAX_MESSAGES {
-            let one = Kept { connection: self.connection, messages, since: Instant::now() };
-            self.pool.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(one);
+        if messages >= MAX_MESSAGES {
+            return Some(self.connection);
         }
+        let one = Kept { connection: self.connection, messages, since: Instant::now() };
+        self.pool.kept.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(one);
+        None
     }
 }

@@ -16,6 +16,7 @@ pub mod draft;
 pub mod life;
 mod news;
 pub mod pace;
+pub mod sending;
 mod snapshot;
 pub mod steps;
 pub mod store;

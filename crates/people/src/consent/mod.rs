@@ -11,6 +11,7 @@ pub mod audiences;
 mod client;
 pub mod confirmations;
 mod contact;
+pub(crate) mod erased;
 mod everything;
 pub mod preferences;
 pub mod proof;

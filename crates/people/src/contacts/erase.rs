@@ -4,6 +4,8 @@
 //! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
 //! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations.
 
+mod ledger;
+
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +18,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 use super::ContactId;
 use super::profile::Profile;
 use super::store;
+use crate::consent::erased;
 use crate::keys;
 use crate::news;
 use crate::race;
@@ -26,10 +29,10 @@ use crate::suppression::{Kind, Suppression};
 const ITEMS: usize = 100;
 /// An execution is two items.
 const EXECUTIONS: usize = 50;
-/// So many rows of the ledger are changed at once.
-const ROWS: i64 = 500;
 /// After so long whoever began an erasure is taken to have died over it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
+
+pub use ledger::{ERASED_KEY, FORWARD_KEY, erased_key};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Erased {
@@ -110,10 +113,11 @@ async fn resume_one(cx: &Cx, contact: ContactId) -> Result<(), StorageError> {
 async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
     let items = cx.items().await?;
     if let Some(contact) = work.contact {
-        clear_ledger(cx, contact).await?;
+        ledger::clear_own(cx, contact, (&work.secret, &work.addresses)).await?;
     }
     let mut any = work.contact.is_some();
     for address in &work.addresses {
+        any |= ledger::clear_mentions(cx, &work.secret, address).await?;
         any |= clear_items(&items, work, address, cx.now()).await?;
         delete_captured(cx, address).await?;
     }
@@ -148,9 +152,13 @@ pub(super) fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Wo
     tidings_webhooks::erase(tx, cx, email)?;
     if let Some(known) = store::find(tx, cx, email)? {
         let addresses = addresses_of(tx, known.id)?;
+        let mut hashes = Vec::new();
         for address in addresses.iter().filter_map(|address| address.parse().ok()) {
             tidings_webhooks::erase(tx, cx, &address)?;
+            hashes.push(secret.hash(&address));
         }
+        // What they say is gone with the next step.
+        erased::remember(tx, known.id, &hashes)?;
         clear_relations(tx, cx, known.id)?;
         let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
         let sql = "INSERT INTO erasures (workspace_id, lead_id, address_hash, addresses, begun_at)
@@ -244,47 +252,6 @@ fn clear_relations(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<(), D
                WHERE id = $1";
     let params = [Param::Int(contact.get()), Param::Int(cx.now().as_millisecond())];
     tx.execute(sql, &params).map(drop)
-}
-
-/// What was sent stays as a fact, without the person and without the words. What was not is not sent any more. Of what was just handed to
-/// the provider nobody knows.
-async fn clear_ledger(cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
-    let status = |waiting: &str, ended: &str| {
-        format!(
-            "status = CASE WHEN status = 'claimed' AND handed_at IS NOT NULL THEN 'uncertain'
-                           WHEN status IN ({waiting}) THEN '{ended}' ELSE status END,
-             skip_reason = CASE WHEN status IN ({waiting}) AND NOT (status = 'claimed' AND handed_at IS NOT NULL)
-                                THEN 'erased' ELSE skip_reason END,
-             email = NULL, last_error = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2"
-        )
-    };
-    let messages = format!(
-        "UPDATE transactional_messages
-         SET {}, reply_to = NULL, subject = NULL, html_body = NULL, text_body = NULL, context = '{{}}', envelope = '{{}}',
-             metadata = '{{}}'
-         WHERE id IN (SELECT id FROM transactional_messages WHERE lead_id = $1 AND email IS NOT NULL
-                      ORDER BY id LIMIT $3)",
-        status("'queued', 'claimed'", "cancelled")
-    );
-    let recipients = format!(
-        "UPDATE campaign_recipients SET {}
-         WHERE id IN (SELECT id FROM campaign_recipients WHERE lead_id = $1 AND email IS NOT NULL
-                      ORDER BY id LIMIT $3)",
-        status("'pending', 'queued', 'claimed'", "skipped")
-    );
-    for sql in [messages, recipients] {
-        loop {
-            let (sql, now) = (sql.clone(), cx.now().as_millisecond());
-            let clear = cx.database().write(move |tx| {
-                tx.execute(&sql, &[Param::Int(contact.get()), Param::Int(now), Param::Int(ROWS)])
-            });
-            let cleared: Result<u64, DatabaseError> = clear.await;
-            if cleared? == 0 {
-                break;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The profile with its tags and the suppression go in the transaction that writes down what must be remembered of them.

@@ -26,7 +26,7 @@ use tidings_sql::DatabaseError;
 use crate::suppression::{self, Against};
 use store::Known;
 
-pub use erase::{Erased, erase, resume};
+pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erased_key, resume};
 pub use list::{After, Filter, ListError, Standing, list};
 pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};

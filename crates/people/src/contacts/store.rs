@@ -6,6 +6,7 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::values::ContactId;
+use crate::consent::erased;
 use crate::news;
 
 /// So many addresses of one person are looked at: marked when he leaves, and cleaned when he is erased.
@@ -40,7 +41,8 @@ pub(crate) fn find(
     }))
 }
 
-/// Finds the person with an address or makes one, in the caller's transaction.
+/// Finds the person with an address or makes one, in the caller's transaction. What somebody erased with this address had
+/// unsubscribed from and switched off holds for whoever is made.
 pub fn ensure(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<ContactId, DatabaseError> {
     if let Some(known) = find(tx, cx, email)? {
         return Ok(known.id);
@@ -66,5 +68,7 @@ pub fn ensure(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<ContactI
                         VALUES ($1, $2, $3, $3)";
     tx.execute(organization, &[workspace, Param::Int(id), now])?;
     tidings_webhooks::announce(cx, tx, &news::created(cx, id, email))?;
-    Ok(ContactId::from(id))
+    let id = ContactId::from(id);
+    erased::restore(tx, cx, &[(id, email)])?;
+    Ok(id)
 }

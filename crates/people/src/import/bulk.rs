@@ -10,7 +10,9 @@ use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Dialect, Param, Tx};
 
+use crate::consent::erased;
 use crate::consent::proof::Action;
+use crate::contacts::ContactId;
 use crate::contacts::store::Known;
 use crate::news;
 
@@ -84,6 +86,8 @@ pub(super) fn ensure(
     insert_organizations(tx, cx, &made)?;
     let told: Vec<_> = made.iter().map(|(id, email)| news::created(cx, *id, email)).collect();
     tidings_webhooks::announce_all(cx, tx, &told)?;
+    let new: Vec<_> = made.iter().map(|(id, email)| (ContactId::from(*id), *email)).collect();
+    erased::restore(tx, cx, &new)?;
     for (id, email) in made {
         let known = Known {
             id: id.into(),

@@ -50,9 +50,18 @@ impl Secret {
 
     /// In hex. It says nothing of the address to whoever lacks the secret.
     pub(crate) fn hash(&self, email: &EmailAddress) -> String {
+        self.mac(email.as_str().as_bytes())
+    }
+
+    /// Of what is no address. It begins with what no address can, so that neither is taken for the other.
+    pub(crate) fn hash_text(&self, text: &str) -> String {
+        self.mac(format!("\n{text}").as_bytes())
+    }
+
+    fn mac(&self, bytes: &[u8]) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes())
             .expect("a key of this hash can have any length");
-        mac.update(email.as_str().as_bytes());
+        mac.update(bytes);
         hex(&mac.finalize().into_bytes())
     }
 

@@ -2,26 +2,22 @@
 //! a recount of the events gives.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, Ordering};
 
-use async_trait::async_trait;
 use jiff::SignedDuration;
+use jiff::civil::date;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
-use tidings_access::{Access, Actor, Cx, workspaces};
+use tidings_access::Cx;
 use tidings_delivery::ledger::Source;
-use tidings_kernel::{
-    ChangeBatch, Delete, Item, ItemEngine, ItemStore, Key, Page, Put, Query, Scan, StoreError,
-    Table, Txn, Update, Workspace,
-};
+use tidings_delivery::sent::{self, Line};
+use tidings_kernel::{Item, Scan, tables};
 use tidings_people::suppression;
-use tidings_sql::SqlItems;
 use tidings_testbed::Bed;
 
-use super::tests::{counts, event, messages, row, stored};
-use super::{Bounce, COUNTERS, Event, EventKind, Recorded, keys, record};
+use super::failing::dying;
+use super::tests::{AT, counts, event, messages, row, stored};
+use super::{Bounce, COUNTERS, Counts, Event, EventKind, Recorded, keys, record};
 
 /// What can happen to a message: its kind, who it happened to, when, and whether a person did it.
 #[derive(Debug, Clone)]
@@ -37,7 +33,25 @@ fn happening() -> impl Strategy<Value = Happening> {
         .prop_map(|(kind, to_bob, second, human)| Happening { kind, to_bob, second, human })
 }
 
-const KINDS: usize = 11;
+const KINDS: usize = 12;
+/// The send log gets its line, which is no event.
+const LOGGED: usize = 11;
+
+/// What somebody does for it.
+#[derive(Debug, Clone)]
+enum Step {
+    Record(Event),
+    Log(Line),
+}
+
+impl Step {
+    async fn take(&self, cx: &Cx) {
+        match self {
+            Self::Record(event) => drop(record(cx, event.clone()).await.unwrap()),
+            Self::Log(line) => drop(sent::record(cx, line, None).await.unwrap()),
+        }
+    }
+}
 
 fn kind(number: usize) -> EventKind {
     let bounce = |kind: &str, subkind: &str| {
@@ -61,15 +75,43 @@ fn kind(number: usize) -> EventKind {
     }
 }
 
-fn events(happenings: &[Happening], (ada, bob): (Source, Source)) -> Vec<Event> {
+/// Where the log has a message was decided once, so its line is always the same.
+fn line(source: Source) -> Line {
+    let (email, template_key, sequence_id) = match source {
+        Source::Transactional(_) => ("ada@example.org", "onboarding/welcome", None),
+        Source::Recipient(_) => ("bob@example.org", "broadcasts/spring", Some("spring".into())),
+    };
+    Line {
+        email: email.parse().unwrap(),
+        at: AT.parse().unwrap(),
+        source,
+        subject: "Hello".into(),
+        template_key: Some(template_key.into()),
+        sequence_id,
+        provider_message_id: None,
+    }
+}
+
+fn steps(happenings: &[Happening], (ada, bob): (Source, Source)) -> Vec<Step> {
     let make = |(at, one): (usize, &Happening)| {
         let source = if one.to_bob { bob } else { ada };
+        if one.kind == LOGGED {
+            return Step::Log(line(source));
+        }
         let mut event = event(&format!("e-{at}"), kind(one.kind), source);
         event.occurred_at += SignedDuration::from_secs(one.second);
         event.verdict = one.human.then(|| json!({ "human": true }));
-        event
+        Step::Record(event)
     };
     happenings.iter().enumerate().map(make).collect()
+}
+
+/// The lines of the send log, of everybody.
+async fn lines(cx: &Cx) -> Vec<Item> {
+    let scan = Scan::new(&tables::MAIN).limit(1_000);
+    let all = cx.items().await.unwrap().scan(scan).await.unwrap().items;
+    let is_line = |item: &Item| item.text("SK").is_some_and(|sort| sort.starts_with("SENT#"));
+    all.into_iter().filter(is_line).collect()
 }
 
 /// Everything that can be seen afterwards. Which of two events of one millisecond has the plain key may differ.
@@ -96,12 +138,17 @@ async fn state(cx: &Cx, (ada, bob): (Source, Source)) -> String {
     state.join("\n")
 }
 
-/// The numbers of a sequence, out of its events alone.
+/// The numbers of a sequence, out of its events and lines alone.
 async fn recount(cx: &Cx, sequence: &str) -> BTreeMap<&'static str, i64> {
     let mut numbers: BTreeMap<&'static str, i64> =
         COUNTERS.into_iter().map(|name| (name, 0)).collect();
     let mut seen = BTreeSet::new();
     let mut add = |name: &'static str| *numbers.get_mut(name).unwrap() += 1;
+    for line in lines(cx).await {
+        if line.text("sequenceId") == Some(sequence) {
+            add("sendCount");
+        }
+    }
     for item in stored(cx).await {
         if item.text("sequenceId") != Some(sequence) {
             continue;
@@ -109,7 +156,7 @@ async fn recount(cx: &Cx, sequence: &str) -> BTreeMap<&'static str, i64> {
         let message = item.text("messageRef").unwrap().to_owned();
         let human = format!("{:?}", item.get("verdict")).contains("true");
         match item.text("eventType").unwrap() {
-            "send" => add("sendCount"),
+            "send" => {}
             "delivery" => add("deliveryCount"),
             "open" => {
                 add("openCount");
@@ -158,15 +205,26 @@ async fn check_numbers(cx: &Cx) {
     for (name, number) in recount(cx, "spring").await {
         assert_eq!(counted[name], number, "{name}");
     }
+    let mut day = Counts::default();
+    for shard in 0..keys::SHARDS {
+        day.add(counts(cx, &keys::day(date(2026, 7, 1), shard)).await);
+    }
+    let lines = lines(cx).await;
+    assert_eq!(day.send_count, lines.len() as i64);
+    for key in ["onboarding/welcome", "broadcasts/spring"] {
+        let of_template = |line: &&Item| line.text("templateKey") == Some(key);
+        let logged = lines.iter().filter(of_template).count() as i64;
+        assert_eq!(counts(cx, &keys::template(key)).await.send_count, logged, "{key}");
+    }
 }
 
-/// Records the events in the order of the numbers, which may name one more than once.
+/// Takes the steps in the order of the numbers, which may name one more than once.
 async fn run(bed: &Bed, happenings: &[Happening], order: &[usize]) -> String {
     let cx = bed.cx().await;
     let sources = messages(bed, &cx).await;
-    let events = events(happenings, sources);
+    let steps = steps(happenings, sources);
     for at in order {
-        record(&cx, events[*at].clone()).await.unwrap();
+        steps[*at].take(&cx).await;
     }
     check_numbers(&cx).await;
     state(&cx, sources).await
@@ -215,118 +273,6 @@ fn any_order_and_any_repetition_leave_the_same_state_on_postgresql() {
     check_orders(Store::Postgres, 4);
 }
 
-/// An engine whose stores fail at one call, before it is made or after: then the caller does not know.
-struct Failing {
-    engine: SqlItems,
-    left: Arc<AtomicIsize>,
-    after: bool,
-}
-
-struct FailingStore {
-    store: Arc<dyn ItemStore>,
-    left: Arc<AtomicIsize>,
-    after: bool,
-}
-
-impl FailingStore {
-    fn fails(&self) -> bool {
-        self.left.fetch_sub(1, Ordering::SeqCst) == 0
-    }
-
-    fn error() -> StoreError {
-        StoreError::Uncertain("the process died here".into())
-    }
-}
-
-/// Makes a call, or fails before or after it. A macro, because each call answers with another type.
-macro_rules! maybe {
-    ($self:ident, $call:expr) => {{
-        let fails = $self.fails();
-        if fails && !$self.after {
-            return Err(FailingStore::error());
-        }
-        let answer = $call.await;
-        if fails { Err(FailingStore::error()) } else { answer }
-    }};
-}
-
-#[async_trait]
-impl ItemStore for FailingStore {
-    async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError> {
-        maybe!(self, self.store.get(table, key))
-    }
-
-    async fn batch_get(
-        &self,
-        table: &'static Table,
-        keys: &[Key],
-    ) -> Result<Vec<Option<Item>>, StoreError> {
-        maybe!(self, self.store.batch_get(table, keys))
-    }
-
-    async fn put(&self, put: Put) -> Result<Option<Item>, StoreError> {
-        maybe!(self, self.store.put(put))
-    }
-
-    async fn update(&self, update: Update) -> Result<Option<Item>, StoreError> {
-        maybe!(self, self.store.update(update))
-    }
-
-    async fn delete(&self, delete: Delete) -> Result<Option<Item>, StoreError> {
-        maybe!(self, self.store.delete(delete))
-    }
-
-    async fn transact(&self, txn: Txn) -> Result<(), StoreError> {
-        maybe!(self, self.store.transact(txn))
-    }
-
-    async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        maybe!(self, self.store.query(query))
-    }
-
-    async fn count(&self, query: Query) -> Result<u64, StoreError> {
-        maybe!(self, self.store.count(query))
-    }
-
-    async fn scan(&self, scan: Scan) -> Result<Page, StoreError> {
-        maybe!(self, self.store.scan(scan))
-    }
-
-    async fn changes(
-        &self,
-        table: &'static Table,
-        consumer: &str,
-        limit: usize,
-    ) -> Result<ChangeBatch, StoreError> {
-        self.store.changes(table, consumer, limit).await
-    }
-
-    async fn acknowledge(
-        &self,
-        table: &'static Table,
-        consumer: &str,
-        position: &str,
-    ) -> Result<(), StoreError> {
-        self.store.acknowledge(table, consumer, position).await
-    }
-}
-
-#[async_trait]
-impl ItemEngine for Failing {
-    async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StoreError> {
-        let store = self.engine.open(workspace).await?;
-        Ok(Arc::new(FailingStore { store, left: Arc::clone(&self.left), after: self.after }))
-    }
-
-    async fn sweep(&self, limit: usize) -> Result<usize, StoreError> {
-        self.engine.sweep(limit).await
-    }
-
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.engine.ping().await
-    }
-}
-
 #[tokio::test]
 async fn whoever_comes_again_after_a_crash_finishes_what_was_begun() {
     for number in [2, 5, 6, 7] {
@@ -342,16 +288,7 @@ async fn whoever_comes_again_after_a_crash_finishes_what_was_begun() {
                 let bed = Bed::memory().await;
                 let cx = bed.cx().await;
                 let sources = messages(&bed, &cx).await;
-                let left = Arc::new(AtomicIsize::new(place));
-                let engine = Failing {
-                    engine: SqlItems::new(cx.database().clone(), bed.clock.clone()),
-                    left: Arc::clone(&left),
-                    after,
-                };
-                let access =
-                    Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone());
-                let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
-                let dying = access.inside(&found, Actor::Operator);
+                let dying = dying(&bed, &cx, place, after).await;
                 let happened = event("e-1", kind(number), sources.1);
                 let died = record(&dying, happened.clone()).await.is_err();
                 let again = record(&cx, happened).await.unwrap();
@@ -359,10 +296,40 @@ async fn whoever_comes_again_after_a_crash_finishes_what_was_begun() {
                 check_numbers(&cx).await;
                 if !died {
                     assert_eq!(again, Recorded::Before);
-                    assert!(place > 3, "there are more calls than that");
+                    assert!(place > 2, "there are more calls than that");
                     break;
                 }
             }
+        }
+    }
+}
+
+/// Whether the provider tells of it before, after or not at all.
+#[tokio::test]
+async fn a_message_whose_log_was_interrupted_is_counted_as_sent_once() {
+    for (before, after_it) in [(false, false), (true, false), (false, true), (true, true)] {
+        for (after, place) in
+            [false, true].into_iter().flat_map(|after| (0..4).map(move |at| (after, at)))
+        {
+            let bed = Bed::memory().await;
+            let cx = bed.cx().await;
+            let (_, bob) = messages(&bed, &cx).await;
+            if before {
+                record(&cx, event("e-1", EventKind::Send, bob)).await.unwrap();
+            }
+            let died = sent::record(&dying(&bed, &cx, place, after).await, &line(bob), None)
+                .await
+                .is_err();
+            assert_eq!(died, place < 3, "the log makes so many calls");
+            for _ in 0..2 {
+                sent::record(&cx, &line(bob), None).await.unwrap();
+            }
+            if after_it {
+                record(&cx, event("e-1", EventKind::Send, bob)).await.unwrap();
+            }
+            assert_eq!(counts(&cx, &keys::sequence("spring")).await.send_count, 1);
+            assert_eq!(lines(&cx).await.len(), 1);
+            check_numbers(&cx).await;
         }
     }
 }
@@ -377,12 +344,7 @@ async fn an_address_is_suppressed_before_its_bounce_is_counted() {
             let bed = Bed::memory().await;
             let cx = bed.cx().await;
             let (message, _) = messages(&bed, &cx).await;
-            let left = Arc::new(AtomicIsize::new(place));
-            let engine = SqlItems::new(cx.database().clone(), bed.clock.clone());
-            let engine = Failing { engine, left, after: true };
-            let access = Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone());
-            let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
-            let dying = access.inside(&found, Actor::Operator);
+            let dying = dying(&bed, &cx, place, true).await;
             let happened = event("e-1", kind.clone(), message);
             let died = record(&dying, happened.clone()).await.is_err();
             let status = tidings_people::suppression::status(&cx, &happened.email).await.unwrap();

@@ -1,6 +1,7 @@
 //! What is counted of an event, and the numbers that come out.
 
 use serde::Serialize;
+use tidings_delivery::counters::SENDS;
 use tidings_kernel::Item;
 
 use super::rules::{Class, is_complaint};
@@ -8,7 +9,7 @@ use super::{Event, EventKind};
 
 /// Every number of a `COUNTERS` item: the five of the seed, and ours.
 pub const COUNTERS: [&str; 21] = [
-    "sendCount",
+    SENDS,
     "deliveryCount",
     "openCount",
     "clickCount",
@@ -35,6 +36,7 @@ pub const COUNTERS: [&str; 21] = [
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
+    /// Messages that a provider has taken.
     pub send_count: i64,
     pub delivery_count: i64,
     pub open_count: i64,
@@ -88,7 +90,8 @@ impl Seen {
 pub(super) fn counted(event: &Event, seen: Option<Seen>) -> Vec<&'static str> {
     let human = event.is_human();
     match &event.kind {
-        EventKind::Send => vec!["sendCount"],
+        // The send log counts what was sent, whether or not the provider tells of it.
+        EventKind::Send => Vec::new(),
         EventKind::Delivery => vec!["deliveryCount"],
         EventKind::Open => {
             let mut names = vec!["openCount"];

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod convergence;
 mod counters;
+#[cfg(test)]
+pub(crate) mod failing;
 mod news;
 mod revise;
 mod rules;
@@ -25,6 +27,7 @@ use tidings_kernel::EmailAddress;
 use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
+use counters::Seen;
 pub use counters::{COUNTERS, Counts};
 pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
@@ -32,6 +35,8 @@ pub use store::keys;
 
 /// How long an event waits that others were in the way of.
 const A_MOMENT: Duration = Duration::from_secs(2);
+/// How long an event waits while a store cannot be used. It may be for as long as that takes.
+pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(15);
 
 /// Something that happened to a message, or because of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,9 +128,14 @@ impl From<tidings_kernel::StoreError> for RecordError {
 }
 
 impl RecordError {
-    /// How long to wait if only others were in the way: that is no failure of the event, and does not count as a try.
-    pub fn busy_for(&self) -> Option<Duration> {
-        matches!(self, Self::Busy).then_some(A_MOMENT)
+    /// How long to wait if only others were in the way, or the store cannot be used: that is no failure of the event, and
+    /// does not count as a try.
+    pub fn wait_for(&self) -> Option<Duration> {
+        match self {
+            Self::Busy => Some(A_MOMENT),
+            Self::Store(error) => error.is_passing().then_some(STORE_PAUSE),
+            Self::NoMessage(_) | Self::Id => None,
+        }
     }
 
     /// Whether the same event can come again and be recorded then.
@@ -216,33 +226,45 @@ impl EventKind {
 
 /// Records an event: afterwards it is stored and counted once, the row of its message knows of it, and an address that
 /// must not be written to any more is suppressed. The same event again changes nothing.
-pub async fn record(cx: &Cx, mut event: Event) -> Result<Recorded, RecordError> {
-    if !(1..=1024).contains(&event.id.len()) {
-        return Err(RecordError::Id);
-    }
-    event.occurred_at = tidings_access::in_millis(event.occurred_at);
+pub async fn record(cx: &Cx, event: Event) -> Result<Recorded, RecordError> {
+    check_id(&event)?;
     let message = match event.source {
         Some(source) => match load(cx, source).await? {
             None => return Err(RecordError::NoMessage(event.id)),
-            Some(message) if message.email.is_none() => {
-                if let Some((kind, _)) = grave(&event) {
-                    let at = event.occurred_at;
-                    suppression::remember_erased(cx, &event.email, kind, at).await?;
-                }
-                return Ok(Recorded::Erased);
-            }
             message => message,
         },
         None => None,
     };
+    record_of(cx, event, message.as_ref()).await
+}
+
+fn check_id(event: &Event) -> Result<(), RecordError> {
+    if (1..=1024).contains(&event.id.len()) { Ok(()) } else { Err(RecordError::Id) }
+}
+
+/// The same for whoever has just read the message that it is about.
+pub(crate) async fn record_of(
+    cx: &Cx,
+    mut event: Event,
+    message: Option<&Message>,
+) -> Result<Recorded, RecordError> {
+    check_id(&event)?;
+    event.occurred_at = tidings_access::in_millis(event.occurred_at);
+    if message.is_some_and(|message| message.email.is_none()) {
+        if let Some((kind, _)) = grave(&event) {
+            let at = event.occurred_at;
+            suppression::remember_erased(cx, &event.email, kind, at).await?;
+        }
+        return Ok(Recorded::Erased);
+    }
     // What must not wait comes first: whoever counts the same things may keep us from counting.
     let is_grave = grave(&event).is_some();
     if is_grave && message.is_some() {
         suppress(cx, &event).await?;
     }
-    let recorded = store::append(cx, &event, message.as_ref()).await?;
+    let recorded = store::append(cx, &event, message).await?;
     // Also of what was recorded before: whoever did that may have died here.
-    if let Some(message) = &message {
+    if let Some(message) = message {
         mark(cx, &event, message).await?;
         if !is_grave {
             suppress(cx, &event).await?;
@@ -312,7 +334,11 @@ async fn mark(cx: &Cx, event: &Event, message: &Message) -> Result<(), RecordErr
     if addressee.as_ref() != Some(&event.email) {
         return Ok(());
     }
-    let seen = store::of_message(cx, message.source).await?;
+    // Nothing else changes those numbers.
+    let seen = match event.kind {
+        EventKind::Open | EventKind::Click => store::of_message(cx, message.source).await?,
+        _ => Seen::default(),
+    };
     let error = match &event.kind {
         EventKind::Reject { reason } | EventKind::RenderingFailure { error: reason } => {
             Some(reason.clone().unwrap_or_else(|| event.kind.as_str().to_owned()))

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 use tidings_access::Cx;
+use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::Message;
 use tidings_kernel::{Condition, Expect, Item, Key, StoreError, Txn, Update, tables};
 use tidings_people::keys as people;
@@ -89,23 +90,16 @@ fn transaction(
         None => Condition::not_exists(count),
     };
     txn = txn.update(update.expect(Expect::That(expected)));
-    for key in counters(message, event)? {
-        let mut update =
-            Update::new(&tables::MAIN, key).set("updatedAt", now.as_str()).add(count, change);
-        if first != 0 {
-            update = update.add(unique, first);
-        }
-        txn = txn.update(update);
+    let mut changes = vec![(count, change)];
+    if first != 0 {
+        changes.push((unique, first));
     }
-    Some(txn)
-}
-
-/// Where the event was counted.
-fn counters(message: &Message, event: &Item) -> Option<Vec<Key>> {
-    let at: jiff::Timestamp = event.text("timestamp")?.parse().ok()?;
-    let day = at.to_zoned(jiff::tz::TimeZone::UTC).date();
-    let mut found = vec![keys::day(day, keys::shard(event.text("eventId")?))];
-    found.extend(message.template_key.as_deref().map(keys::template));
-    found.extend(message.sequence_id.as_deref().map(keys::sequence));
-    Some(found)
+    // Where the event itself was counted.
+    let under = Under {
+        id: event.text("eventId")?,
+        at: event.text("timestamp")?.parse().ok()?,
+        template_key: message.template_key.as_deref(),
+        sequence_id: message.sequence_id.as_deref(),
+    };
+    Some(under.count(txn, &changes, cx.now()))
 }

@@ -6,13 +6,14 @@
 use jiff::Timestamp;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
+use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
     Cancellation, Condition, Expect, Item, StoreError, Txn, Update, Value, tables,
 };
 use tidings_people::keys as people;
 
-use self::keys::{digest, shard};
+use self::keys::digest;
 use super::counters::{Seen, counted};
 use super::{Event, EventKind, RecordError, Recorded, news};
 
@@ -31,8 +32,7 @@ pub mod keys {
     use tidings_kernel::{EmailAddress, Key};
     use tidings_people::keys as people;
 
-    /// How many items the counters of a day are spread over, so that no single one is written by everybody.
-    pub const SHARDS: u8 = 8;
+    pub use tidings_delivery::counters::keys::{SHARDS, day, sequence, template};
 
     /// That an event was recorded.
     pub fn seen(id: &str) -> Key {
@@ -51,23 +51,6 @@ pub mod keys {
         Key::new(format!("MSG#{}", source.reference()), "COUNTERS")
     }
 
-    pub fn sequence(id: &str) -> Key {
-        Key::new(format!("STATS#{id}"), "COUNTERS")
-    }
-
-    pub fn template(key: &str) -> Key {
-        Key::new(format!("STATS#TEMPLATE#{key}"), "COUNTERS")
-    }
-
-    /// One of the items of a day in UTC.
-    pub fn day(day: jiff::civil::Date, shard: u8) -> Key {
-        Key::new(format!("STATS#DAY#{day}"), format!("COUNTERS#{shard}"))
-    }
-
-    pub(crate) fn shard(id: &str) -> u8 {
-        Sha256::digest(id)[0] % SHARDS
-    }
-
     /// So many hexadecimal digits that tell one id from another.
     pub(super) fn digest(id: &str, digits: usize) -> String {
         tidings_kernel::hex(&Sha256::digest(id))[..digits].to_owned()
@@ -81,18 +64,19 @@ pub(super) async fn append(
     message: Option<&Message>,
 ) -> Result<Recorded, RecordError> {
     let items = cx.items().await?;
-    if items.get(&tables::EVENTS, &keys::seen(&event.id)).await?.is_some() {
+    // Both in one read.
+    let mut wanted = vec![keys::seen(&event.id)];
+    wanted.extend(message.map(|message| keys::message(message.source)));
+    let mut found = items.batch_get(&tables::EVENTS, &wanted).await?.into_iter();
+    if found.next().flatten().is_some() {
         return Ok(Recorded::Before);
     }
+    let mut known = found.next().flatten();
     let told = match news::of(event, message) {
         Some(told) => tidings_webhooks::message(cx, &told).await?,
         None => None,
     };
     let mut digits = 0;
-    let mut known = match message {
-        Some(message) => items.get(&tables::EVENTS, &keys::message(message.source)).await?,
-        None => None,
-    };
     for _ in 0..TRIES {
         let draft = Draft { event, message, known: known.as_ref(), digits, now: cx.now() };
         let reasons = match items
@@ -148,21 +132,17 @@ impl Draft<'_> {
             self.item(),
             Expect::Absent,
         );
-        if let Some(message) = self.message {
+        if let Some(message) = self.message.filter(|_| !names.is_empty()) {
             txn = txn.update(self.of_message(message.source, &names));
         }
-        let day = event.occurred_at.to_zoned(jiff::tz::TimeZone::UTC).date();
-        let day = Update::new(&tables::MAIN, keys::day(day, shard(&event.id)));
-        txn = txn.update(self.count(day, &names));
-        if let Some(key) = self.message.and_then(|message| message.template_key.as_deref()) {
-            let update = Update::new(&tables::MAIN, keys::template(key)).set("templateKey", key);
-            txn = txn.update(self.count(update, &names));
-        }
-        if let Some(id) = self.message.and_then(|message| message.sequence_id.as_deref()) {
-            let update = Update::new(&tables::MAIN, keys::sequence(id)).set("sequenceId", id);
-            txn = txn.update(self.count(update, &names));
-        }
-        txn
+        let under = Under {
+            id: &event.id,
+            at: event.occurred_at,
+            template_key: self.message.and_then(|message| message.template_key.as_deref()),
+            sequence_id: self.message.and_then(|message| message.sequence_id.as_deref()),
+        };
+        let changes: Vec<_> = names.iter().map(|name| (*name, 1)).collect();
+        under.count(txn, &changes, self.now)
     }
 
     fn mark(&self) -> Item {
@@ -239,11 +219,6 @@ impl Draft<'_> {
         } else {
             update.expect(Expect::That(Condition::All(expected)))
         }
-    }
-
-    fn count(&self, update: Update, names: &[&'static str]) -> Update {
-        let update = update.set("updatedAt", people::time(self.now));
-        names.iter().fold(update, |update, name| update.add(*name, 1))
     }
 
     fn expires(&self) -> Option<i64> {

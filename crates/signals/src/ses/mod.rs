@@ -22,7 +22,7 @@ use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::Delivery;
 use tidings_sql::DatabaseError;
 
-use crate::events::{EventKind, RecordError, record, was_seen};
+use crate::events::{EventKind, RecordError, record_of, was_seen};
 use crate::replies::{self, Replies};
 use crate::tracking::recompute;
 pub(crate) use notification::Notification;
@@ -69,7 +69,7 @@ impl Handler for Worker {
 }
 
 fn failed(error: &RecordError, reason: String) -> Outcome {
-    match error.busy_for() {
+    match error.wait_for() {
         Some(after) => Outcome::wait(reason, after),
         None if error.is_passing() => Outcome::retry(reason),
         None => Outcome::dead(reason),
@@ -136,7 +136,7 @@ impl Worker {
         for mut event in notification.events(message.as_ref()) {
             event.keep_days = self.keep_days;
             let arrived = event.source.filter(|_| event.kind == EventKind::Delivery);
-            record(&cx, event).await?;
+            record_of(&cx, event, message.as_ref()).await?;
             // Whoever opened it before we knew when it arrived is looked at again. Most often nobody has.
             if let Some(source) = arrived
                 && was_seen(&cx, source).await?

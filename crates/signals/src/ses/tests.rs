@@ -127,8 +127,9 @@ async fn every_type_leaves_its_event_and_its_mark(bed: &Bed) {
         )
     );
     let counted = counts(&world.cx, &keys::sequence("spring")).await;
+    // What was sent is counted by the send log, and not because the provider tells of it.
     let expected = Counts {
-        send_count: 1,
+        send_count: 0,
         delivery_count: 1,
         delay_count: 1,
         open_count: 1,

@@ -51,6 +51,9 @@ ALTER TABLE campaign_recipients ADD COLUMN due_at BIGINT;
 ALTER TABLE campaign_recipients ADD COLUMN fail_reason TEXT;
 -- Under what a recipient was counted whose outcome can still change.
 ALTER TABLE campaign_recipients ADD COLUMN tallied TEXT CHECK (tallied IN ('failed', 'uncertain'));
+-- Under which time the send log has it, decided once; and how often the provider said "not now".
+ALTER TABLE campaign_recipients ADD COLUMN logged_at BIGINT;
+ALTER TABLE campaign_recipients ADD COLUMN refusals BIGINT NOT NULL DEFAULT 0 CHECK (refusals >= 0);
 CREATE INDEX campaign_recipients_list ON campaign_recipients (campaign_id, id);
 CREATE INDEX campaign_recipients_uncertain ON campaign_recipients (campaign_id, id) WHERE status = 'uncertain';
 
@@ -101,3 +104,35 @@ CREATE TABLE campaign_moves (
     FOREIGN KEY (workspace_id, campaign_id) REFERENCES campaigns (workspace_id, id)
 );
 CREATE INDEX campaign_moves_list ON campaign_moves (campaign_id, id);
+
+-- What erased people had unsubscribed from and switched off, under the keyed hash of each of their addresses: an audience,
+-- one client's part of it, or a topic. Whoever becomes a contact with such an address gets it back, and the row goes.
+CREATE TABLE erased_opt_outs (
+    id {serial} CHECK (id > 0),
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    address_hash {key} NOT NULL CHECK (length(address_hash) = 64),
+    audience_id BIGINT,
+    client_id BIGINT,
+    topic_id BIGINT,
+    left_at BIGINT NOT NULL CHECK (left_at >= 0),
+    CHECK ((audience_id IS NULL) <> (topic_id IS NULL)),
+    CHECK (client_id IS NULL OR audience_id IS NOT NULL),
+    UNIQUE (workspace_id, id),
+    FOREIGN KEY (workspace_id, audience_id) REFERENCES audiences (workspace_id, id),
+    FOREIGN KEY (workspace_id, client_id) REFERENCES clients (workspace_id, id),
+    FOREIGN KEY (workspace_id, topic_id) REFERENCES topics (workspace_id, id)
+);
+CREATE UNIQUE INDEX erased_opt_outs_once ON erased_opt_outs (
+    workspace_id, address_hash, coalesce(audience_id, 0), coalesce(client_id, 0), coalesce(topic_id, 0)
+);
+
+-- Whom a message names besides the person that it is for: those who get a copy, the one to answer, and addresses in its
+-- headers and its idempotency key. An erasure finds them by it without looking through all messages.
+CREATE TABLE message_addresses (
+    workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
+    email {key} NOT NULL CHECK (length(email) BETWEEN 1 AND 512),
+    message_id BIGINT NOT NULL,
+    PRIMARY KEY (workspace_id, email, message_id),
+    FOREIGN KEY (workspace_id, message_id) REFERENCES transactional_messages (workspace_id, id)
+);
+CREATE INDEX message_addresses_message ON message_addresses (message_id);

@@ -569,4 +569,38 @@ pub(crate) const TABLES: &[Table] = &[
             &[("begun_at", "-1")],
         ],
     },
+    Table {
+        name: "erased_opt_outs",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("address_hash", "'{hash}'"),
+            ("audience_id", "<audience a>"),
+            ("client_id", "<client a>"),
+            ("left_at", "1"),
+        ],
+        refused: &[
+            &[("workspace_id", "<workspace b>")],
+            &[("address_hash", "'ada@example.org'")],
+            &[("audience_id", "NULL")],
+            &[("audience_id", "<audience b>")],
+            &[("client_id", "<client b>")],
+            &[("topic_id", "<topic a>")],
+            &[("topic_id", "<topic b>"), ("audience_id", "NULL"), ("client_id", "NULL")],
+            &[("left_at", "-1")],
+        ],
+    },
+    Table {
+        name: "message_addresses",
+        row: &[
+            ("workspace_id", "<workspace a>"),
+            ("email", "'bob@example.org'"),
+            ("message_id", "<message a>"),
+        ],
+        refused: &[
+            &[("workspace_id", "<workspace b>")],
+            &[("message_id", "<message b>")],
+            &[("message_id", "999")],
+            &[("email", "''")],
+        ],
+    },
 ];

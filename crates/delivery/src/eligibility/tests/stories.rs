@@ -9,7 +9,7 @@ use tidings_people::consent::subscriptions::{self, Subscribe, Unsubscribe};
 use tidings_people::consent::topics::{self, Topic};
 use tidings_people::consent::{Act, By, Proof, Scope, Whom};
 use tidings_people::suppression::{self, Kind as Suppressing, Lift, Suppress};
-use tidings_people::{contacts, keys};
+use tidings_people::{contacts, import, keys};
 use tidings_testbed::{Bed, each_store};
 
 use crate::eligibility::rules::Cap;
@@ -20,6 +20,7 @@ each_store! {
     what_changes_after_a_preview_counts_when_it_is_sent,
     a_suppression_stops_everything_until_it_is_lifted,
     who_left_and_was_erased_is_not_written_to,
+    who_left_a_list_or_a_topic_and_was_erased_is_not_written_to_after_an_import,
     a_switched_off_topic_stops_its_mail,
     the_cap_counts_what_was_sent_and_not_more,
     quiet_hours_are_those_of_the_person,
@@ -74,6 +75,31 @@ fn told(explanation: &Explanation) -> String {
 
 async fn verdict(cx: &Cx, question: &Question) -> String {
     told(&check(cx, question).await.unwrap())
+}
+
+async fn who_left_a_list_or_a_topic_and_was_erased_is_not_written_to_after_an_import(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (news, tips) = (news(&cx).await, tips(&cx).await);
+    subscribe(&cx, &news).await;
+    leave(&cx, Scope::Audience(news.id)).await;
+    let topics = vec![(tips.slug.clone(), false)];
+    let off = Switch { whom: Whom::Email(ada()), topics, act: act() };
+    preferences::switch(&cx, off).await.unwrap();
+    contacts::erase(&cx, &ada()).await.unwrap();
+    let settings = import::Settings {
+        source: "last year's list".to_owned(),
+        audience: Some(news.slug.clone()),
+        ..import::Settings::default()
+    };
+    import::run(&cx, std::io::Cursor::new("email\nAda@Example.org\n"), settings, |_| ())
+        .await
+        .unwrap();
+    let asked = question(bed, &cx, Kind::Campaign).await;
+    let campaign = Question { audience: Some(news.id), ..asked };
+    assert_eq!(verdict(&cx, &campaign).await, "audience_unsubscribe");
+    let asked = question(bed, &cx, Kind::Transactional).await;
+    let message = Question { topic: Some(tips.id), ..asked };
+    assert_eq!(verdict(&cx, &message).await, "topic_off");
 }
 
 /// Preview, snapshot and send ask the same function the same question; between them people change their minds.

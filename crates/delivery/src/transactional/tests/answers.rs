@@ -10,6 +10,7 @@ use tidings_testbed::{Bed, each_store};
 
 use super::World;
 use super::accept::suppress;
+use crate::ledger::marks::{self, Mark};
 use crate::links;
 use crate::transactional::{Find, Settle, Settled, Status, settle};
 
@@ -18,6 +19,7 @@ each_store!(
     a_provider_that_is_away_costs_nothing,
     a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue,
     an_event_before_the_answer_makes_no_second_line_of_the_send_log,
+    what_was_uncertain_is_counted_when_it_is_known_to_be_sent,
     a_new_key_signs_within_a_minute,
     others_are_told_what_became_of_a_message_once,
 );
@@ -126,6 +128,37 @@ async fn an_event_before_the_answer_makes_no_second_line_of_the_send_log(bed: &B
     let log = world.log("ada@example.org").await;
     let places: Vec<_> = log.iter().filter_map(|item| item.text("SK")).collect();
     assert_eq!(places, ["SENT#2026-07-01T11:58:20.000Z"]);
+}
+
+/// By the provider's event, which may come again, or by an operator.
+async fn what_was_uncertain_is_counted_when_it_is_known_to_be_sent(bed: &Bed) {
+    let world = World::new(bed).await;
+    let cx = bed.cx().await;
+    let mut ids = Vec::new();
+    for email in ["ada@example.org", "bob@example.org", "eve@example.org"] {
+        ids.push(world.accepted(email).await);
+        world.provider.answers(SendError::Uncertain("lost".to_owned()));
+        world.work().await;
+    }
+    assert_eq!(world.sends().await, 0);
+    for _ in 0..2 {
+        let row = (cx.workspace_id().get(), links::Source::Transactional(ids[0].get()));
+        let news = Some((Mark::Sent, cx.now()));
+        let mark = cx.database().write_committed(move |tx| {
+            marks::mark(tx, row, news, &marks::Facts::default(), news.unwrap().1)
+        });
+        assert!(mark.await.unwrap());
+        world.work().await;
+        assert_eq!(world.sends().await, 1);
+    }
+    for (id, outcome) in [(ids[1], Settled::Sent), (ids[2], Settled::Failed)] {
+        let message = Find { id, client: None };
+        settle(&cx, Settle { message, outcome, reason: None }).await.unwrap();
+        world.work().await;
+        world.handle(&world.envelope(id).await).await;
+    }
+    assert_eq!(world.sends().await, 2);
+    assert!(world.log("eve@example.org").await.is_empty());
 }
 
 async fn a_new_key_signs_within_a_minute(bed: &Bed) {

@@ -34,6 +34,7 @@ async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<
 
 async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &Bed) {
     let world = World::new(bed).await;
+    let mut logged = 0;
     // A worker waits some ten times; how often differs a little from run to run.
     for turns in 0..30 {
         let email = format!("ada{turns}@example.org");
@@ -62,6 +63,8 @@ async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &
             }
             other => panic!("it is {other} after {turns} turns"),
         }
+        logged += log as i64;
+        assert_eq!(world.sends().await, logged, "after {turns} turns");
         assert!(matches!(ended, None | Some(Outcome::Done)), "{ended:?}");
     }
 }

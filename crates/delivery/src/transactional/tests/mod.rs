@@ -3,6 +3,7 @@
 mod accept;
 mod answers;
 mod crash;
+mod erased;
 mod manage;
 mod test_send;
 mod worker;
@@ -14,7 +15,7 @@ use async_trait::async_trait;
 use tidings_access::{ClientId, Cx};
 use tidings_jobs::Outcome;
 use tidings_kernel::{
-    Accepted, Delivery, Item, Mail, Query, Receipt, SendError, Sender, queues, tables,
+    Accepted, Delivery, Item, Mail, Query, Receipt, Scan, SendError, Sender, queues, tables,
 };
 use tidings_people::keys;
 use tidings_sql::{DatabaseError, Param};
@@ -23,6 +24,7 @@ use tidings_testbed::Bed;
 use super::{
     AcceptError, Content, Find, Found, MessageId, Messages, Send, Settings, Status, Worker, show,
 };
+use crate::counters::SENDS;
 use crate::links::Links;
 use crate::pace::Pace;
 use crate::templates::{self, Templates};
@@ -231,6 +233,14 @@ impl<'a> World<'a> {
         let partition = keys::subscriber(&email.parse().unwrap());
         let query = Query::new(&tables::MAIN, partition).begins_with("SENT#");
         cx.items().await.unwrap().query(query).await.unwrap().items
+    }
+
+    /// How many messages are counted as sent, on all days together.
+    pub(super) async fn sends(&self) -> i64 {
+        let scan = Scan::new(&tables::MAIN).limit(1_000);
+        let items = self.bed.cx().await.items().await.unwrap().scan(scan).await.unwrap().items;
+        let of_day = |item: &&Item| item.text("PK").is_some_and(|pk| pk.starts_with("STATS#DAY#"));
+        items.iter().filter(of_day).filter_map(|item| item.integer(SENDS)).sum()
     }
 }
 

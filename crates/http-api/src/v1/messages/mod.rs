@@ -320,8 +320,8 @@ pub(super) fn header_key(headers: &HeaderMap, most: usize) -> Result<Option<Stri
 
 /// Keys that we make ourselves are not for callers: theirs would be taken for ours.
 pub(super) fn unreserved(key: String) -> Result<String, Problem> {
-    if ["auto:", "confirm:"].iter().any(|own| key.starts_with(own)) {
-        let told = "use a key that begins neither with auto: nor with confirm:";
+    if ["auto:", "confirm:", "erased:", "forward:"].iter().any(|own| key.starts_with(own)) {
+        let told = "use a key that begins with none of auto:, confirm:, erased: and forward:";
         return Err(one_wrong("idempotency_key", told));
     }
     Ok(key)

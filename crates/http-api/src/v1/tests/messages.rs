@@ -128,7 +128,7 @@ async fn a_batch_answers_for_each_message() {
 async fn keys_that_are_ours_or_too_long_for_a_batch_are_refused() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
-    for own in ["confirm:1:1", "auto:1"] {
+    for own in ["confirm:1:1", "auto:1", "erased:1", "forward:1:1"] {
         assert_eq!(send_with(&world, &key, own, HELLO).await.status, 422, "{own}");
         let with_key = HELLO.replacen('{', &format!(r#"{{"idempotency_key":"{own}","#), 1);
         assert_eq!(world.post(&key, "/v1/messages", &with_key).await.status, 422, "{own}");

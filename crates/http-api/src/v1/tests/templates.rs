@@ -74,6 +74,53 @@ async fn everything_that_is_wrong_is_told_at_once() {
     insta::assert_snapshot!(told.join("\n\n"));
 }
 
+/// Each page is asked for with the cursor of the one before.
+async fn pages(world: &World, secret: &str, path: &str, name: &str) -> Vec<String> {
+    let (mut told, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let answer = world.send(&format!("GET {path}{cursor}"), Some(secret), "").await;
+        let page: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+        let names = page["data"].as_array().unwrap().iter().map(|one| one[name].to_string());
+        told.push(names.collect::<Vec<_>>().join(" "));
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return told,
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_go_on_page_by_page_and_can_be_narrowed() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    let secret = key.api_key.expose();
+    for version in 1..=5 {
+        let body = format!(r#"{{"subject":"{version}","text":"t"}}"#);
+        world.send("PUT /v1/templates/onboarding%2Fwelcome", Some(&secret), &body).await;
+    }
+    for other in ["onboarding%2Flater", "onboard", "order", "onboarding-2", "partials%2Fonboarding"]
+    {
+        let body = r#"{"subject":"s","text":"t"}"#;
+        world.send(&format!("PUT /v1/templates/{other}"), Some(&secret), body).await;
+    }
+    let all = async |path: &str, name: &str| pages(&world, &secret, path, name).await;
+    let versions = "/v1/templates/onboarding%2Fwelcome/versions?limit=";
+    assert_eq!(all(&format!("{versions}2"), "version").await, ["5 4", "3 2", "1"]);
+    assert_eq!(all(&format!("{versions}5"), "version").await, ["5 4 3 2 1"]);
+    let below = all("/v1/templates?limit=1&prefix=onboarding/", "key").await;
+    assert_eq!(below, [r#""onboarding/later""#, r#""onboarding/welcome""#]);
+    let begins = all("/v1/templates?limit=3&prefix=onboarding", "key").await;
+    assert_eq!(begins, [r#""onboarding-2" "onboarding/later" "onboarding/welcome""#]);
+    assert_eq!(all("/v1/templates?limit=2&prefix=nix", "key").await, [""]);
+    // A cursor is good for its own list, and a prefix is what a key can begin with.
+    let templates = world.send("GET /v1/templates?limit=1", Some(&secret), "").await;
+    let page: serde_json::Value = serde_json::from_str(&templates.body).unwrap();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    for path in [format!("{versions}1&cursor={cursor}"), "/v1/templates?prefix=A*".to_owned()] {
+        assert_eq!(world.send(&format!("GET {path}"), Some(&secret), "").await.status, 422);
+    }
+}
+
 #[tokio::test]
 async fn a_template_is_tried_on_a_few_people() {
     let world = World::new().await;

@@ -1,6 +1,7 @@
 //! Consent, as those who give it and take it back notice it.
 
 mod double_opt_in;
+mod erased;
 mod leaving;
 mod switches;
 

@@ -18,6 +18,7 @@ each_store!(
     who_was_free_to_be_written_to_starts_anew,
     thousands_of_events_are_erased_too,
     what_was_waiting_is_not_sent,
+    messages_of_others_name_him_no_more,
     an_address_that_is_nobodys_can_be_erased,
     an_erasure_that_lacked_only_its_last_line_is_finished,
     an_erasure_that_nobody_asks_for_again_is_finished,
@@ -83,6 +84,99 @@ async fn put_ledger(cx: &Cx) {
     ] {
         execute(cx, sql).await;
     }
+}
+
+/// Two messages to Bob that name Ada: one with a copy for her, and a reply of hers that was passed on to him and is in
+/// his send log.
+pub(super) async fn put_mentions(cx: &Cx) {
+    let workspace = cx.workspace_id().get();
+    for sql in [
+        "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES ($1, 'mill', 'Mill', 1)
+         ON CONFLICT DO NOTHING",
+        "INSERT INTO leads (workspace_id, created_at, updated_at) VALUES ($1, 1, 1)",
+        "DELETE FROM message_addresses WHERE workspace_id = $1",
+        "DELETE FROM transactional_messages WHERE workspace_id = $1",
+        "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, reply_to, subject,
+             text_body, envelope, status, sent_at, logged_at, created_at, updated_at)
+         SELECT workspace_id, id, (SELECT max(id) FROM leads), 'for:ada@example.org', 'bob@example.org',
+             'ada@example.org', 'Hello Bob', 'Hello Bob', '{\"cc\":[\"ada@example.org\"]}', 'sent', 1, 60000, 1, 1
+         FROM clients WHERE workspace_id = $1 AND slug = 'mill'",
+        "INSERT INTO transactional_messages (workspace_id, client_id, lead_id, idempotency_key, email, reply_to, subject,
+             text_body, envelope, status, sent_at, logged_at, created_at, updated_at)
+         SELECT workspace_id, id, (SELECT max(id) FROM leads), 'forward:1:abc', 'bob@example.org',
+             'ada@example.org', 'Fwd: Ada writes', 'Fwd: Ada writes', '{}', 'sent', 1, 60000, 1, 1
+         FROM clients WHERE workspace_id = $1 AND slug = 'mill'",
+        "INSERT INTO message_addresses (workspace_id, email, message_id)
+         SELECT workspace_id, 'ada@example.org', id FROM transactional_messages WHERE workspace_id = $1",
+    ] {
+        execute(cx, sql).await;
+    }
+    let sql = "SELECT max(id) FROM transactional_messages WHERE workspace_id = $1 AND subject LIKE 'Fwd%'";
+    let id = rows(cx, sql).await[0].int(0).unwrap();
+    let tags = format!(r#"{{"workspace":"1","message":"t-{id}"}}"#);
+    let other = tags.replace("t-", "t-9");
+    let capture = cx.database().write(move |tx| {
+        for tags in [&tags, &other] {
+            let sql = "INSERT INTO captured_mails (workspace_id, mail_from, rcpt_to, mime, tags, created_at)
+                       VALUES ($1, 'shop@example.org', '[\"bob@example.org\"]', '', $2, 1)";
+            let workspace = tidings_sql::Param::Int(workspace);
+            tx.execute(sql, &[workspace, tidings_sql::Param::Text(tags)])?;
+        }
+        Ok(())
+    });
+    let captured: Result<(), tidings_sql::DatabaseError> = capture.await;
+    captured.unwrap();
+    // Its millisecond was taken, so that the line has moved on.
+    let line = Item::new()
+        .with("PK", "SUB#bob@example.org")
+        .with("SK", "SENT#1970-01-01T00:01:00.003Z")
+        .with("message", format!("t-{id}"))
+        .with("subject", "Fwd: Ada writes");
+    cx.items().await.unwrap().put(Put::new(&tables::MAIN, line)).await.unwrap();
+}
+
+/// What is left of those.
+pub(super) async fn mentions(cx: &Cx) -> Vec<String> {
+    let sql = "SELECT idempotency_key, status, email, reply_to, subject, text_body, CAST(envelope AS TEXT)
+               FROM transactional_messages WHERE workspace_id = $1 ORDER BY idempotency_key";
+    let mut said: Vec<String> = rows(cx, sql)
+        .await
+        .iter()
+        .map(|row| {
+            let text = |place| row.optional_text(place).unwrap().unwrap_or("-").to_owned();
+            let key = text(0).chars().take(8).collect::<String>();
+            format!("{key} {}", (1..7).map(text).collect::<Vec<_>>().join(" "))
+        })
+        .collect();
+    let line = item(cx, "SUB#bob@example.org", "SENT#1970-01-01T00:01:00.003Z").await.unwrap();
+    said.push(format!("{:?}", line.text("subject")));
+    for sql in [
+        "SELECT count(*) FROM message_addresses WHERE workspace_id = $1",
+        "SELECT count(*) FROM captured_mails WHERE workspace_id = $1",
+    ] {
+        said.push(rows(cx, sql).await[0].int(0).unwrap().to_string());
+    }
+    said
+}
+
+pub(super) const NAMED_NO_MORE: [&str; 5] = [
+    "erased:0 sent bob@example.org - Hello Bob Hello Bob {\"cc\":[]}",
+    "forward: sent - - - - {}",
+    "Some(\"\")",
+    "0",
+    "1",
+];
+
+async fn messages_of_others_name_him_no_more(bed: &Bed) {
+    let cx = bed.cx().await;
+    put_mentions(&cx).await;
+    let email = address("ada@example.org");
+    assert!(erase(&cx, &email).await.unwrap().erased);
+    let mut left = mentions(&cx).await;
+    // The first digit of a hash can be any.
+    left[0].replace_range(7..8, "0");
+    assert_eq!(left, NAMED_NO_MORE);
+    assert!(!erase(&cx, &email).await.unwrap().erased);
 }
 
 /// Every text in every row and item of the workspace that could tell who it was.

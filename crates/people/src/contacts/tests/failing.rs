@@ -13,7 +13,9 @@ use tidings_kernel::{
 use tidings_sql::SqlItems;
 use tidings_testbed::{Bed, each_store};
 
-use super::{address, partition, rows, suppress, tags_in_step, unsubscribe, upsert, with_tags};
+use super::{
+    address, execute, partition, rows, suppress, tags_in_step, unsubscribe, upsert, with_tags,
+};
 use crate::contacts::erase;
 use crate::suppression;
 
@@ -171,6 +173,8 @@ async fn an_erasure_cut_short_anywhere_is_finished_by_the_next(bed: &Bed) {
             unsubscribe(&cx, "ada@example.org").await;
             suppress(&cx, "ada@example.org").await;
             super::erasing::put_history(&cx, "ada@example.org", 3).await;
+            execute(&cx, "DELETE FROM captured_mails WHERE workspace_id = $1").await;
+            super::erasing::put_mentions(&cx).await;
 
             let (broken, left) = failing(bed, n, fails.clone()).await;
             let cut_short = erase(&broken, &ada).await.is_err();
@@ -188,6 +192,9 @@ async fn an_erasure_cut_short_anywhere_is_finished_by_the_next(bed: &Bed) {
             assert_eq!(rows(&cx, open).await.len(), 0);
             let status = suppression::status(&cx, &ada).await.unwrap();
             assert!(status.suppression.is_some() && status.unsubscribed_before_erasure);
+            let mut named = super::erasing::mentions(&cx).await;
+            named[0].replace_range(7..8, "0");
+            assert_eq!(named, super::erasing::NAMED_NO_MORE, "after call {n} failed");
             assert!(!erase(&cx, &ada).await.unwrap().erased);
             if !cut_short {
                 assert!(n > 5, "only {n} calls could fail");

@@ -1,13 +1,21 @@
 //! Mail over real connections: Postfix's sink, a server with TLS and passwords, and one that behaves as a test says.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod dialogue;
+mod faults;
+mod pipelining;
+mod scripted;
+mod session;
+
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidings_kernel::{Mail, SendError, Sender as _};
 use tidings_mail::{Smtp, SmtpError, SmtpSettings, Tls};
 use tidings_testkit::{SmtpSink, free_port};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpListener;
+
+use scripted::Reaction::{HangUp, Say, Silence};
+use scripted::Scripted;
 
 fn settings(port: u16) -> SmtpSettings {
     SmtpSettings {
@@ -32,6 +40,16 @@ fn mail(to: &[&str]) -> Mail {
         to: to.iter().map(|to| to.parse().unwrap()).collect(),
         mime: b"From: shop@example.org\r\nSubject: hello\r\n\r\none\r\n.\r\n..two\r\n".to_vec(),
         tags: vec![],
+    }
+}
+
+fn meaning(error: &SendError) -> &'static str {
+    match error {
+        SendError::Refused(_) => "refused",
+        SendError::Later(_) => "later",
+        SendError::Throttled { .. } => "throttled",
+        SendError::Closed(_) => "closed",
+        SendError::Uncertain(_) => "uncertain",
     }
 }
 
@@ -167,22 +185,6 @@ async fn no_answer_to_the_message_in_time_leaves_it_uncertain() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_the_server_has_closed_is_replaced() {
-    let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
-        "EHLO" => Say("250 scripted"),
-        "DATA" => Say("354 go on"),
-        "RSET" => HangUp,
-        _ => Say("250 ok"),
-    })
-    .await;
-    let smtp = smtp(server.port);
-    for _ in 0..3 {
-        smtp.send(&mail(&["ada@example.net"])).await.unwrap();
-    }
-    assert_eq!(server.connections(), 3);
-}
-
-#[tokio::test]
 async fn too_many_at_once_means_go_slower() {
     let server = Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
         "EHLO" => Say("250 scripted"),
@@ -222,13 +224,20 @@ async fn a_server_without_starttls_gets_no_mail() {
 fn protected() -> SmtpSettings {
     let at = environment("TIDINGS_TEST_SMTP_TLS");
     let (_, port) = at.rsplit_once(':').unwrap();
-    let authority = std::fs::read_to_string(environment("TIDINGS_TEST_POSTGRES_CA")).unwrap();
+    let (_, authority) = authority();
     SmtpSettings {
         tls: Tls::Starttls,
         credentials: Some(("tidings".into(), "secret".into())),
         roots: Some(authority),
         ..settings(port.parse().unwrap())
     }
+}
+
+/// Who has signed the test servers' certificate: the file, and what is in it.
+fn authority() -> (PathBuf, String) {
+    let path = PathBuf::from(environment("TIDINGS_TEST_POSTGRES_CA"));
+    let pem = std::fs::read_to_string(&path).unwrap();
+    (path, pem)
 }
 
 fn environment(name: &str) -> String {
@@ -266,73 +275,4 @@ async fn a_certificate_from_nowhere_is_not_trusted() {
     let smtp = Smtp::new(SmtpSettings { roots: None, ..protected() }).unwrap();
     let refused = smtp.send(&mail(&["ada@example.net"])).await.unwrap_err();
     assert!(matches!(refused, SendError::Closed(_)), "{refused:?}");
-}
-
-/// A server that says what a test wants.
-struct Scripted {
-    port: u16,
-    connections: std::sync::Arc<std::sync::atomic::AtomicUsize>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-enum Reaction {
-    Say(&'static str),
-    HangUp,
-    Silence,
-}
-
-use Reaction::{HangUp, Say, Silence};
-
-impl Scripted {
-    async fn start(react: fn(&str) -> Reaction) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let connections = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let count = connections.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                let (stream, _) = listener.accept().await.unwrap();
-                count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                tokio::spawn(serve(stream, react));
-            }
-        });
-        Self { port, connections, task }
-    }
-
-    fn connections(&self) -> usize {
-        self.connections.load(std::sync::atomic::Ordering::Relaxed)
-    }
-}
-
-impl Drop for Scripted {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn serve(stream: tokio::net::TcpStream, react: fn(&str) -> Reaction) {
-    let mut stream = BufReader::new(stream);
-    stream.write_all(b"220 scripted\r\n").await.unwrap();
-    let mut in_body = false;
-    let mut line = String::new();
-    loop {
-        line.clear();
-        if stream.read_line(&mut line).await.unwrap_or(0) == 0 {
-            return;
-        }
-        if in_body && line != ".\r\n" {
-            continue;
-        }
-        in_body = false;
-        match react(line.trim_end()) {
-            Say(text) => {
-                in_body = text.starts_with("354");
-                if stream.write_all(format!("{text}\r\n").as_bytes()).await.is_err() {
-                    return;
-                }
-            }
-            HangUp => return,
-            Silence => std::future::pending::<()>().await,
-        }
-    }
 }
