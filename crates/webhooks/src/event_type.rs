@@ -24,6 +24,11 @@ pub enum EventType {
     ContactSubscribed,
     ContactUnsubscribed,
     ContactResubscribed,
+    CampaignStarted,
+    CampaignPaused,
+    CampaignFinished,
+    CampaignCancelled,
+    CampaignFailed,
 }
 
 /// An event that is sent on request, to one endpoint, whatever that wants.
@@ -37,7 +42,7 @@ pub struct EventTypeError(String);
 const ECHOED: usize = 40;
 
 impl EventType {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::EmailSent,
         Self::EmailDelivered,
         Self::EmailDelayed,
@@ -55,6 +60,11 @@ impl EventType {
         Self::ContactSubscribed,
         Self::ContactUnsubscribed,
         Self::ContactResubscribed,
+        Self::CampaignStarted,
+        Self::CampaignPaused,
+        Self::CampaignFinished,
+        Self::CampaignCancelled,
+        Self::CampaignFailed,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -76,6 +86,11 @@ impl EventType {
             Self::ContactSubscribed => "contact.subscribed",
             Self::ContactUnsubscribed => "contact.unsubscribed",
             Self::ContactResubscribed => "contact.resubscribed",
+            Self::CampaignStarted => "campaign.started",
+            Self::CampaignPaused => "campaign.paused",
+            Self::CampaignFinished => "campaign.finished",
+            Self::CampaignCancelled => "campaign.cancelled",
+            Self::CampaignFailed => "campaign.failed",
         }
     }
 }

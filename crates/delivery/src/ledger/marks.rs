@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::Source;
+use super::{Source, tallies};
 use crate::transactional;
 
 /// What became of a message.
@@ -87,7 +87,7 @@ pub fn mark(
                        AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
              client_id, idempotency_key"
         }
-        Source::Recipient(_) => "0",
+        Source::Recipient(_) => "0, CASE WHEN tallied IS NOT NULL THEN 1 ELSE 0 END",
     };
     let sql = format!(
         "UPDATE {} SET {} WHERE id = $1 AND workspace_id = $2 RETURNING {unlogged}",
@@ -109,6 +109,11 @@ pub fn mark(
     ];
     let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else { return Ok(false) };
+    if let Source::Recipient(id) = source
+        && row.int(1)? == 1
+    {
+        tallies::correct(tx, workspace, id)?;
+    }
     if row.int(0)? == 1 {
         // Nobody knew whether it was sent. Now it is known, and the send log must say so: its worker sees to it.
         let body = transactional::envelope(source.id().into(), row.int(1)?.into(), row.text(2)?)?;

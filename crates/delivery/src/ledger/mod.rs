@@ -6,6 +6,7 @@
 mod campaign;
 pub mod marks;
 mod messages;
+pub mod tallies;
 #[cfg(test)]
 mod tests;
 

@@ -14,6 +14,8 @@ ALTER TABLE campaigns ADD COLUMN winner_wait_ms BIGINT CHECK (winner_wait_ms > 0
 ALTER TABLE campaigns ADD COLUMN decide_at BIGINT;
 ALTER TABLE campaigns ADD COLUMN winner BIGINT CHECK (winner >= 0);
 ALTER TABLE campaigns ADD COLUMN sender_slug TEXT;
+-- A fingerprint of what was asked for: the same key with the same request is the same campaign.
+ALTER TABLE campaigns ADD COLUMN request_hash TEXT;
 ALTER TABLE campaigns ADD COLUMN tracking BIGINT NOT NULL DEFAULT 1 CHECK (tracking IN (0, 1));
 
 -- When. With `local_time` each person gets it when it is that time where he is; `scheduled_at` is then the earliest
@@ -25,34 +27,43 @@ ALTER TABLE campaigns ADD COLUMN paused_in TEXT CHECK (paused_in IN ('scheduled'
 -- Somebody has seen why it was stopped by itself, and let it go on.
 ALTER TABLE campaigns ADD COLUMN brake_released_at BIGINT;
 
--- How fast. `paced_until` is when the next batch may go; `warmup` has the most messages of each day, and
--- `warmup_day` and `warmup_used` say how much of the current day's share is used.
+-- How fast. `paced_until_us` is when the next message may go, in microseconds: at a high rate several go in one
+-- millisecond. `warmup` has the most messages of each day on which something is sent; `warmup_step` is the place in it,
+-- `warmup_day` the day since the start that it is for, and `warmup_used` how much of it is used.
 ALTER TABLE campaigns ADD COLUMN rate_per_hour BIGINT CHECK (rate_per_hour BETWEEN 1 AND 100000000);
 ALTER TABLE campaigns ADD COLUMN warmup {json} NOT NULL DEFAULT '[]';
-ALTER TABLE campaigns ADD COLUMN paced_until BIGINT;
+ALTER TABLE campaigns ADD COLUMN paced_until_us BIGINT;
 ALTER TABLE campaigns ADD COLUMN warmup_day BIGINT;
+ALTER TABLE campaigns ADD COLUMN warmup_step BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE campaigns ADD COLUMN warmup_used BIGINT NOT NULL DEFAULT 0;
 
 -- How far. The cursor is where the walk over the audience goes on; nothing is walked twice.
 ALTER TABLE campaigns ADD COLUMN snapshot_cursor TEXT;
 ALTER TABLE campaigns ADD COLUMN snapshot_done_at BIGINT;
+-- Up to which recipient the failed ones were collected to be sent again, while that goes on.
+ALTER TABLE campaigns ADD COLUMN retry_cursor BIGINT;
 ALTER TABLE campaigns ADD COLUMN batch_count BIGINT NOT NULL DEFAULT 0 CHECK (batch_count >= 0);
 
 -- Which variant somebody gets (its place in the list), and from when he may get it.
 ALTER TABLE campaign_recipients ADD COLUMN arm BIGINT CHECK (arm >= 0);
 ALTER TABLE campaign_recipients ADD COLUMN due_at BIGINT;
+-- The kind of failure, as one word: what was said is in `last_error`.
+ALTER TABLE campaign_recipients ADD COLUMN fail_reason TEXT;
+-- Under what a recipient was counted whose outcome can still change.
+ALTER TABLE campaign_recipients ADD COLUMN tallied TEXT CHECK (tallied IN ('failed', 'uncertain'));
 CREATE INDEX campaign_recipients_list ON campaign_recipients (campaign_id, id);
 CREATE INDEX campaign_recipients_uncertain ON campaign_recipients (campaign_id, id) WHERE status = 'uncertain';
 
 -- Those who are sent to together. A batch goes to the queue when it is due (`fed_at`), and is done when each of its
--- recipients has his end or was moved to another batch. `held` ones wait until the winner is known.
+-- recipients has his end or was moved to another batch; each goes to the queue once. `held` ones wait until the winner
+-- is known.
 CREATE TABLE campaign_batches (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     campaign_id BIGINT NOT NULL,
     number BIGINT NOT NULL CHECK (number > 0),
     recipient_ids {json} NOT NULL,
-    size BIGINT NOT NULL CHECK (size BETWEEN 1 AND 1000),
+    size BIGINT NOT NULL CHECK (size BETWEEN 0 AND 1000),
     held BIGINT NOT NULL DEFAULT 0 CHECK (held IN (0, 1)),
     due_at BIGINT NOT NULL CHECK (due_at >= 0),
     fed_at BIGINT,

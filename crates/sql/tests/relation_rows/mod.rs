@@ -233,6 +233,7 @@ pub(crate) const TABLES: &[Table] = &[
             &[("open_count", "-1")],
             &[("click_count", "-1")],
             &[("attempts", "-1")],
+            &[("tallied", "'sent'")],
         ],
     },
     Table {
@@ -248,7 +249,7 @@ pub(crate) const TABLES: &[Table] = &[
         refused: &[
             &[("campaign_id", "<campaign b>")],
             &[("number", "0")],
-            &[("size", "0")],
+            &[("size", "-1")],
             &[("size", "1001")],
             &[("held", "2")],
             &[("done_at", "1")],

@@ -1,0 +1,550 @@
+//! Batches: recipients who are sent to together, and how they get on and off the queue.
+//!
+//! A batch goes to the queue once (`feed`), and is done once (`finish`), when each of its recipients has his end. Whoever
+//! cannot be sent to now is moved to another batch before (`regroup`), and so is all that is left when the campaign was
+//! paused (`hand_back`); so what a batch has counted never changes, and its message can come as often as it likes.
+//!
+//! Every function here locks the campaign's row first. `cx` is of this very moment: what is due is decided by its time.
+
+use jiff::Timestamp;
+use tidings_access::Cx;
+use tidings_jobs::contracts::{CampaignEmail, Contract as _};
+use tidings_kernel::{Outgoing, queues};
+use tidings_sql::{DatabaseError, Dialect, Param, Row, Tx};
+
+use super::brake::{self, Came};
+use super::life::Command;
+use super::pace::{MOST, Turn, batch_size};
+use super::store::{self, Locked};
+use super::tallies::{self, Counts, ENDED, Outcome};
+use super::{CampaignId, RecipientId, Status};
+
+/// So many batches are on the queue at once at most.
+pub const WINDOW: i64 = 32;
+/// What those get who are left when a campaign is cancelled.
+pub const CANCELLED: &str = "campaign_cancelled";
+/// Until when somebody waits is rounded up to this, so that those who wait alike wait together.
+const TOGETHER_MS: i64 = 60_000;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    pub number: i64,
+    pub recipients: Vec<i64>,
+    pub held: bool,
+    pub due_at: Timestamp,
+    pub fed_at: Option<Timestamp>,
+    pub done_at: Option<Timestamp>,
+}
+
+/// What became of a batch that was to be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finished {
+    Now,
+    Before,
+    /// Some of its recipients have no end yet, so neither has it.
+    Open,
+    /// There is no such batch.
+    Missing,
+}
+
+/// `campaign-55-batch-0001`
+pub fn batch_id(campaign: CampaignId, number: i64) -> String {
+    format!("campaign-{campaign}-batch-{number:04}")
+}
+
+/// What [`batch_id`] wrote.
+pub fn number_of(batch_id: &str) -> Option<i64> {
+    batch_id.rsplit_once("-batch-")?.1.parse().ok().filter(|number| *number > 0)
+}
+
+const SELECT: &str = "SELECT number, CAST(recipient_ids AS TEXT), held, due_at, fed_at, done_at FROM campaign_batches";
+
+pub fn find(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    number: i64,
+) -> Result<Option<Batch>, DatabaseError> {
+    let sql = format!("{SELECT} WHERE workspace_id = $1 AND campaign_id = $2 AND number = $3");
+    let params =
+        [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(number)];
+    tx.query(&sql, &params)?.first().map(read).transpose()
+}
+
+fn read(row: &Row) -> Result<Batch, DatabaseError> {
+    let ids = serde_json::from_str(row.text(1)?);
+    Ok(Batch {
+        number: row.int(0)?,
+        recipients: ids.map_err(|_| DatabaseError::damaged(1, "a list of ids"))?,
+        held: row.int(2)? == 1,
+        due_at: row.time(3)?,
+        fed_at: row.optional_time(4)?,
+        done_at: row.optional_time(5)?,
+    })
+}
+
+/// Ends a batch whose recipients all have their end: counts them, and lets the campaign go on, or end. Exactly once,
+/// however often and on however many nodes it is called.
+pub fn finish(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    number: i64,
+    came: &Came,
+) -> Result<Finished, DatabaseError> {
+    let Some(mut campaign) = store::lock(tx, cx, campaign)? else { return Ok(Finished::Missing) };
+    let finished = end(tx, cx, &campaign, number)?;
+    if finished == Finished::Now {
+        feed(tx, cx, &mut campaign, came)?;
+    }
+    Ok(finished)
+}
+
+/// Moves recipients out of their batch into others that are due later, as if nothing had been tried. Those who have
+/// their end meanwhile stay where they are, and so do those who are handed over without an answer yet. The batch itself
+/// is still to be finished.
+pub fn regroup(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    number: i64,
+    later: &[(RecipientId, Timestamp)],
+) -> Result<(), DatabaseError> {
+    let Some(mut campaign) = store::lock(tx, cx, campaign)? else { return Ok(()) };
+    move_out(tx, cx, &mut campaign, number, later)
+}
+
+/// Takes a batch off the queue because its campaign is paused: who has no end yet goes into another batch, which is fed
+/// when the campaign goes on. Exactly once, like `finish`. `Open` if somebody is handed over and no answer is known yet:
+/// then its message has to come again.
+pub fn hand_back(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    number: i64,
+) -> Result<Finished, DatabaseError> {
+    let Some(mut campaign) = store::lock(tx, cx, campaign)? else { return Ok(Finished::Missing) };
+    let Some(batch) = find(tx, cx, campaign.id, number)? else { return Ok(Finished::Missing) };
+    if batch.done_at.is_some() {
+        return Ok(Finished::Before);
+    }
+    let later: Vec<_> =
+        batch.recipients.iter().map(|id| (RecipientId::from(*id), batch.due_at)).collect();
+    move_out(tx, cx, &mut campaign, number, &later)?;
+    let finished = end(tx, cx, &campaign, number)?;
+    if campaign.status == Status::Sending {
+        // Somebody has resumed it in the meantime, and does not know of this batch.
+        store::step(tx, cx, campaign.id)?;
+    }
+    Ok(finished)
+}
+
+/// Ends a batch of a cancelled campaign: who has not been sent to is not sent to any more. What is being handed over
+/// right now has to have its end first.
+pub fn give_up(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    number: i64,
+) -> Result<Finished, DatabaseError> {
+    let Some(campaign) = store::lock(tx, cx, campaign)? else { return Ok(Finished::Missing) };
+    if campaign.status != Status::Cancelled {
+        return Ok(Finished::Open);
+    }
+    give_up_locked(tx, cx, &campaign, number)
+}
+
+pub(super) fn give_up_locked(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &Locked,
+    number: i64,
+) -> Result<Finished, DatabaseError> {
+    let Some(batch) = find(tx, cx, campaign.id, number)? else { return Ok(Finished::Missing) };
+    if batch.done_at.is_some() {
+        return Ok(Finished::Before);
+    }
+    let sql = "UPDATE campaign_recipients
+               SET status = 'skipped', skip_reason = 'campaign_cancelled', claimed_by = NULL, claimed_until = NULL,
+                   updated_at = $1
+               WHERE {ids} AND (status IN ('pending', 'queued')
+                     OR (status = 'claimed' AND handed_at IS NULL AND claimed_until <= $1))";
+    on_rows(tx, sql, &batch.recipients, &[Param::from(cx.now())])?;
+    end(tx, cx, campaign, number)
+}
+
+/// Puts due batches on the queue as far as rate, warm-up and window let it, and sees to it that somebody looks again
+/// when there is more to do; ends the campaign if there is nothing left.
+pub(super) fn feed(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &mut Locked,
+    came: &Came,
+) -> Result<(), DatabaseError> {
+    if campaign.status != Status::Sending || !campaign.is_complete() {
+        return Ok(());
+    }
+    let under_way = under_way(tx, campaign.id)?;
+    let due = due(tx, campaign.id, cx.now(), (WINDOW - under_way).max(0))?;
+    if !due.is_empty() && !campaign.brake_released {
+        let skipped = tallies::outcome(tx, cx, campaign.id, Outcome::Skipped)?;
+        if let Some(reason) = brake::reason(came, campaign.recipients - skipped) {
+            campaign.save(tx, cx)?;
+            // It is sending, so it can be paused.
+            return store::make_move(tx, cx, campaign, Command::Pause, Some(reason)).map(drop);
+        }
+    }
+    let mut fed = 0;
+    let mut next = None;
+    for batch in &due {
+        match campaign.pace.take(&campaign.limits, batch.recipients.len().max(1), cx.now()) {
+            Turn::Now(count) => {
+                let part = split(tx, cx, campaign, batch, count)?;
+                put_on_queue(tx, cx, campaign.id, &part)?;
+                fed += 1;
+                if part.number != batch.number {
+                    // The rest of it is for tomorrow; asking for its turn tells when that is.
+                    if let Turn::At(at) = campaign.pace.clone().take(&campaign.limits, 1, cx.now())
+                    {
+                        next = Some(at);
+                    }
+                    break;
+                }
+            }
+            Turn::At(at) => {
+                next = Some(at);
+                break;
+            }
+        }
+    }
+    look_again(tx, cx, campaign, (under_way + fed, next))?;
+    campaign.save(tx, cx)
+}
+
+/// Decides when somebody has to look again, or that nobody has to.
+fn look_again(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &mut Locked,
+    (under_way, next): (i64, Option<Timestamp>),
+) -> Result<(), DatabaseError> {
+    let waiting = next_due(tx, campaign.id, false)?;
+    // What is due and still waits although its turn may have come waits for room: whoever finishes a batch looks.
+    let mut next = next.or(waiting.filter(|at| *at > cx.now()));
+    if under_way == 0 && waiting.is_none() {
+        if next_due(tx, campaign.id, true)?.is_none() {
+            store::make_move(tx, cx, campaign, Command::Finish, None)?.ok();
+            return Ok(());
+        }
+        // Only those are left who get what did best. The wait begins now: everybody of the test has it.
+        let wait = campaign.winner_wait_ms.unwrap_or(0);
+        let decide_at = campaign.decide_at.unwrap_or_else(|| {
+            cx.now().saturating_add(jiff::SignedDuration::from_millis(wait)).unwrap_or(cx.now())
+        });
+        campaign.decide_at = Some(decide_at);
+        next = Some(decide_at);
+    }
+    match next {
+        Some(at) => store::step_at(tx, cx, campaign.id, at),
+        None => Ok(()),
+    }
+}
+
+/// How many are on the queue.
+fn under_way(tx: &mut Tx<'_>, campaign: CampaignId) -> Result<i64, DatabaseError> {
+    let sql = "SELECT COUNT(*) FROM campaign_batches
+               WHERE campaign_id = $1 AND fed_at IS NOT NULL AND done_at IS NULL";
+    tx.query(sql, &[Param::Int(campaign.get())])?.first().ok_or(DatabaseError::NoRow)?.int(0)
+}
+
+fn due(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    now: Timestamp,
+    most: i64,
+) -> Result<Vec<Batch>, DatabaseError> {
+    let sql = format!(
+        "{SELECT} WHERE campaign_id = $1 AND held = 0 AND due_at <= $2 AND fed_at IS NULL
+         ORDER BY due_at, number LIMIT $3"
+    );
+    let params = [Param::Int(campaign.get()), Param::from(now), Param::Int(most)];
+    tx.query(&sql, &params)?.iter().map(read).collect()
+}
+
+/// When the first of those that are not on the queue yet is due.
+fn next_due(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    held: bool,
+) -> Result<Option<Timestamp>, DatabaseError> {
+    let sql = "SELECT due_at FROM campaign_batches
+               WHERE campaign_id = $1 AND held = $2 AND fed_at IS NULL ORDER BY due_at LIMIT 1";
+    let rows = tx.query(sql, &[Param::Int(campaign.get()), Param::Int(held.into())])?;
+    rows.first().map(|row| row.time(0)).transpose()
+}
+
+/// Makes the first so many of a batch a batch of their own, if it has more.
+fn split(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &mut Locked,
+    batch: &Batch,
+    count: usize,
+) -> Result<Batch, DatabaseError> {
+    if count >= batch.recipients.len() {
+        return Ok(batch.clone());
+    }
+    let (now, later) = batch.recipients.split_at(count);
+    set_recipients(tx, campaign.id, batch.number, later)?;
+    campaign.batches += 1;
+    let part = Batch { number: campaign.batches, recipients: now.to_vec(), ..batch.clone() };
+    insert(tx, cx, campaign.id, &part)?;
+    Ok(part)
+}
+
+fn put_on_queue(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    batch: &Batch,
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaign_batches SET fed_at = $3 WHERE campaign_id = $1 AND number = $2";
+    let params = [Param::Int(campaign.get()), Param::Int(batch.number), Param::from(cx.now())];
+    tx.execute(sql, &params)?;
+    let id = batch_id(campaign, batch.number);
+    let contract = CampaignEmail {
+        campaign_id: campaign.get(),
+        batch_id: id.clone(),
+        campaign_recipient_ids: batch.recipients.clone(),
+        idempotency_key: Some(id),
+        metadata: None,
+    };
+    let body = contract.to_body();
+    let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
+    let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body);
+    tx.enqueue(&message, cx.now()).map_err(store::in_database)
+}
+
+/// Marks a batch as done and counts its recipients, if they all have their end and it is not done yet.
+fn end(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &Locked,
+    number: i64,
+) -> Result<Finished, DatabaseError> {
+    let Some(batch) = find(tx, cx, campaign.id, number)? else { return Ok(Finished::Missing) };
+    if batch.done_at.is_some() {
+        return Ok(Finished::Before);
+    }
+    // What came back can change a row at any time: who counts it holds it.
+    let lock = match tx.dialect() {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "ORDER BY id FOR UPDATE",
+    };
+    let sql = format!("SELECT id, {ENDED} FROM campaign_recipients WHERE {{ids}} {lock}");
+    let rows = query_rows(tx, &sql, &batch.recipients, &[])?;
+    let mut counts = Counts::default();
+    let mut changeable = Vec::new();
+    for row in &rows {
+        let Some(mut ended) = tallies::read(row, 1)? else { return Ok(Finished::Open) };
+        if campaign.has_variants {
+            ended.arm = ended.arm.or(campaign.winner);
+        }
+        counts.row(&ended, 1);
+        changeable.extend(ended.outcome.tallied().map(|word| (word, row.int(0))));
+    }
+    for outcome in ["failed", "uncertain"] {
+        let ids = changeable.iter().filter(|(word, _)| *word == outcome);
+        let ids = ids.map(|(_, id)| id.clone()).collect::<Result<Vec<_>, _>>()?;
+        let sql = "UPDATE campaign_recipients SET tallied = $1 WHERE {ids}";
+        on_rows(tx, sql, &ids, &[Param::Text(outcome)])?;
+    }
+    let sql = "UPDATE campaign_batches SET done_at = $3, fed_at = COALESCE(fed_at, $3)
+               WHERE campaign_id = $1 AND number = $2";
+    let params = [Param::Int(campaign.id.get()), Param::Int(number), Param::from(cx.now())];
+    tx.execute(sql, &params)?;
+    tallies::add(tx, cx, campaign.id, &counts)?;
+    Ok(Finished::Now)
+}
+
+fn move_out(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &mut Locked,
+    number: i64,
+    later: &[(RecipientId, Timestamp)],
+) -> Result<(), DatabaseError> {
+    let Some(batch) = find(tx, cx, campaign.id, number)? else { return Ok(()) };
+    if batch.done_at.is_some() || later.is_empty() {
+        return Ok(());
+    }
+    let mut groups = std::collections::BTreeMap::<Timestamp, Vec<i64>>::new();
+    for (id, due_at) in later {
+        let due_at = if *due_at == batch.due_at { *due_at } else { together(*due_at) };
+        if batch.recipients.contains(&id.get()) {
+            groups.entry(due_at).or_default().push(id.get());
+        }
+    }
+    let mut gone = Vec::new();
+    for (due_at, ids) in groups {
+        let sql = "UPDATE campaign_recipients
+                   SET status = 'pending', due_at = $1, claimed_by = NULL, claimed_until = NULL, handed_at = NULL,
+                       updated_at = $2
+                   WHERE {ids} AND (status IN ('pending', 'queued') OR (status = 'claimed' AND handed_at IS NULL))
+                   RETURNING id";
+        let rows = query_rows(tx, sql, &ids, &[Param::from(due_at), Param::from(cx.now())])?;
+        let mut moved = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+        moved.sort_unstable();
+        place(tx, cx, campaign, (batch.held, due_at), &moved)?;
+        gone.extend(moved);
+    }
+    let stay: Vec<i64> = batch.recipients.iter().copied().filter(|id| !gone.contains(id)).collect();
+    set_recipients(tx, campaign.id, number, &stay)?;
+    if let Some(fed_at) = batch.fed_at {
+        campaign.pace.give_back(&campaign.limits, gone.len(), fed_at);
+    }
+    campaign.save(tx, cx)
+}
+
+fn together(at: Timestamp) -> Timestamp {
+    let millis = at.as_millisecond();
+    let up = millis + (TOGETHER_MS - millis.rem_euclid(TOGETHER_MS)) % TOGETHER_MS;
+    Timestamp::from_millisecond(up).unwrap_or(at)
+}
+
+/// Puts recipients into batches that are not on the queue yet: fills up the last one that is due at the same time, then
+/// makes new ones. The rows learn of it here.
+pub(super) fn place(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &mut Locked,
+    (held, due_at): (bool, Timestamp),
+    ids: &[i64],
+) -> Result<(), DatabaseError> {
+    let most = batch_size(campaign.limits.rate_per_hour).min(MOST);
+    let sql = format!(
+        "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL AND size < $4
+         ORDER BY number DESC LIMIT 1"
+    );
+    let params = [
+        Param::Int(campaign.id.get()),
+        Param::Int(held.into()),
+        Param::from(due_at),
+        Param::Int(most as i64),
+    ];
+    let mut ids = ids;
+    let open = if ids.is_empty() { Vec::new() } else { tx.query(&sql, &params)? };
+    if let Some(row) = open.first() {
+        let mut batch = read(row)?;
+        let (added, rest) = ids.split_at((most - batch.recipients.len()).min(ids.len()));
+        batch.recipients.extend(added);
+        set_recipients(tx, campaign.id, batch.number, &batch.recipients)?;
+        name_batch(tx, campaign.id, batch.number, added)?;
+        ids = rest;
+    }
+    for some in ids.chunks(most) {
+        campaign.batches += 1;
+        let batch = Batch {
+            number: campaign.batches,
+            recipients: some.to_vec(),
+            held,
+            due_at,
+            fed_at: None,
+            done_at: None,
+        };
+        insert(tx, cx, campaign.id, &batch)?;
+    }
+    Ok(())
+}
+
+fn insert(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    batch: &Batch,
+) -> Result<(), DatabaseError> {
+    let sql = "INSERT INTO campaign_batches (workspace_id, campaign_id, number, recipient_ids, size, held, due_at)
+               VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let ids = store::json_of(&batch.recipients);
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(campaign.get()),
+        Param::Int(batch.number),
+        Param::Text(&ids),
+        Param::Int(batch.recipients.len() as i64),
+        Param::Int(batch.held.into()),
+        Param::from(batch.due_at),
+    ];
+    tx.execute(sql, &params)?;
+    name_batch(tx, campaign, batch.number, &batch.recipients)
+}
+
+fn set_recipients(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    number: i64,
+    ids: &[i64],
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaign_batches SET recipient_ids = $3, size = $4
+               WHERE campaign_id = $1 AND number = $2";
+    let json = store::json_of(&ids);
+    let params = [
+        Param::Int(campaign.get()),
+        Param::Int(number),
+        Param::Text(&json),
+        Param::Int(ids.len() as i64),
+    ];
+    tx.execute(sql, &params).map(drop)
+}
+
+/// The rows say which batch they are in.
+fn name_batch(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    number: i64,
+    ids: &[i64],
+) -> Result<(), DatabaseError> {
+    let id = batch_id(campaign, number);
+    on_rows(
+        tx,
+        "UPDATE campaign_recipients SET batch_id = $1 WHERE {ids}",
+        ids,
+        &[Param::Text(&id)],
+    )
+}
+
+/// Runs a statement on recipients: `{ids}` in it is the condition that names them.
+fn on_rows(
+    tx: &mut Tx<'_>,
+    sql: &str,
+    ids: &[i64],
+    params: &[Param<'_>],
+) -> Result<(), DatabaseError> {
+    query_rows(tx, sql, ids, params).map(drop)
+}
+
+pub(super) fn query_rows(
+    tx: &mut Tx<'_>,
+    sql: &str,
+    ids: &[i64],
+    params: &[Param<'_>],
+) -> Result<Vec<Row>, DatabaseError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let place = params.len() + 1;
+    let mut params = params.to_vec();
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let json = store::json_of(&ids);
+            params.push(Param::Text(&json));
+            let among = format!("id IN (SELECT value FROM json_each(${place}))");
+            tx.query(&sql.replace("{ids}", &among), &params)
+        }
+        Dialect::Postgres => {
+            let ids: Vec<_> = ids.iter().copied().map(Some).collect();
+            params.push(Param::Ints(&ids));
+            tx.query(&sql.replace("{ids}", &format!("id = ANY(${place})")), &params)
+        }
+    }
+}
