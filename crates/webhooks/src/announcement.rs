@@ -1,5 +1,7 @@
 //! What a feature says when something happened, in the commit that makes it true.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -46,8 +48,20 @@ pub fn announce_all(
     tx: &mut Tx<'_>,
     announcements: &[Announcement],
 ) -> Result<(), DatabaseError> {
+    announce_each(cx, tx, announcements.iter().map(Cow::Borrowed))
+}
+
+/// The same for those that are made only if there is somebody who wants to know of anything at all.
+pub fn announce_each<'a>(
+    cx: &Cx,
+    tx: &mut Tx<'_>,
+    announcements: impl Iterator<Item = Cow<'a, Announcement>>,
+) -> Result<(), DatabaseError> {
     let workspace = cx.workspace_id().get();
     let wanted = listening(tx, workspace)?;
+    if wanted.is_empty() {
+        return Ok(());
+    }
     for announcement in announcements {
         if is_among(&wanted, announcement.event_type) {
             crate::rows::enqueue(tx, &announcement.to_message(workspace), cx.now())?;
@@ -61,12 +75,23 @@ pub async fn message(
     cx: &Cx,
     announcement: &Announcement,
 ) -> Result<Option<Outgoing>, DatabaseError> {
-    let (workspace, kind) = (cx.workspace_id().get(), announcement.event_type);
+    let is_wanted = wanted(cx, announcement.event_type).await?;
+    Ok(is_wanted.then(|| announcement.wanted_message(cx)))
+}
+
+/// Whether somebody wants to know of what is of this type: one look for whoever has much to tell.
+pub async fn wanted(cx: &Cx, kind: EventType) -> Result<bool, DatabaseError> {
+    let workspace = cx.workspace_id().get();
     let wanted = cx.database().read(move |tx| listening(tx, workspace)).await?;
-    Ok(is_among(&wanted, kind).then(|| announcement.to_message(workspace)))
+    Ok(is_among(&wanted, kind))
 }
 
 impl Announcement {
+    /// The message to enqueue for those who are known to want it ([`wanted`]).
+    pub fn wanted_message(&self, cx: &Cx) -> Outgoing {
+        self.to_message(cx.workspace_id().get())
+    }
+
     /// The id under which it is told: `evt_` and 32 hexadecimal digits.
     pub(crate) fn told_id(&self) -> String {
         let digest = Sha256::digest(format!("{}\0{}", self.event_type, self.event_id));

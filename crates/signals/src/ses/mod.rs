@@ -69,7 +69,7 @@ impl Handler for Worker {
 }
 
 fn failed(error: &RecordError, reason: String) -> Outcome {
-    match error.busy_for() {
+    match error.wait_for() {
         Some(after) => Outcome::wait(reason, after),
         None if error.is_passing() => Outcome::retry(reason),
         None => Outcome::dead(reason),
