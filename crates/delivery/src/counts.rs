@@ -80,6 +80,14 @@ impl Counts {
         }
     }
 
+    /// What is left without the others. Never less than nothing: they may have been read a moment later.
+    pub fn without(mut self, mut others: Self) -> Self {
+        for (number, other) in self.numbers().into_iter().zip(others.numbers()) {
+            *number = (*number - *other).max(0);
+        }
+        self
+    }
+
     /// In the order of [`COUNTERS`].
     fn numbers(&mut self) -> [&mut i64; 21] {
         [
