@@ -12,8 +12,8 @@ pub enum Given<'a> {
 }
 
 impl Tx<'_> {
-    /// As `query`, where `{given}` stands for a table `given` whose one column `value` has these values. They are the
-    /// parameter after the others.
+    /// As `query`, where `{given}` stands for a table `given` whose one column `value` has these values, and `{among}` for
+    /// "is one of them": `WHERE id {among}`. They are the parameter after the others.
     ///
     /// What is looked up for each of them is best joined by the id that a subquery finds:
     /// `FROM {given} JOIN t ON t.id = (SELECT one.id FROM t one WHERE one.a = $1 AND one.b = given.value)`. Neither engine
@@ -35,7 +35,11 @@ impl Tx<'_> {
                 format!("unnest(${place}::bigint[]) AS given (value)")
             }
         };
-        let sql = sql.replace("{given}", &table);
+        let among = match self.dialect() {
+            Dialect::Sqlite => format!("IN (SELECT value FROM json_each(${place}))"),
+            Dialect::Postgres => format!("= ANY(${place})"),
+        };
+        let sql = sql.replace("{given}", &table).replace("{among}", &among);
         match (self.dialect(), given) {
             (Dialect::Sqlite, given) => {
                 let list = match given {
