@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{DatabaseError, Dialect, Among, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
 
 use super::brake::{self, Came};
 use super::life::Command;

@@ -218,7 +218,7 @@ impl Run {
         let sql = "SELECT id FROM campaign_recipients
                    WHERE id {among} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
         let params = [Param::Text(&self.batch_id)];
-        Ok(tx.query_given(sql, &params, tidings_sql::Given::Ints(&ids))?.len())
+        Ok(tx.query_among(sql, &params, tidings_sql::Among::Ints(&ids))?.len())
     }
 
     pub(super) fn template_key(&self, arm: Option<i64>) -> Option<&str> {
