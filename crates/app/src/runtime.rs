@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use tidings_access::Access;
-use tidings_delivery::ledger::Ledger;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::Services;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
-    Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
+    Clock, EmailAddress, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine,
+    queues,
 };
+use tidings_outreach::campaigns::{sending, steps};
 use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
@@ -43,6 +44,9 @@ pub(crate) struct Runtime {
     node: String,
     /// How long events and the send log are kept.
     keep_days: Option<u32>,
+    /// How many recipients of a batch are handed over at once.
+    campaign_at_once: usize,
+    forward_replies_to: Option<EmailAddress>,
 }
 
 impl Runtime {
@@ -60,6 +64,8 @@ impl Runtime {
             templates: Templates::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
+            campaign_at_once: config.mail.campaign_at_once,
+            forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -85,24 +91,29 @@ impl Runtime {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
             links: self.tracking.links.clone(),
-            replies: Replies::new(self.access().clone(), self.keep_days),
+            replies: self.replies(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
         }
     }
 
+    fn replies(&self) -> Replies {
+        let replies = Replies::new(self.access().clone(), self.keep_days);
+        match &self.forward_replies_to {
+            Some(to) => replies.forwarding_to(to.clone(), Messages::new(self.templates.clone())),
+            None => replies,
+        }
+    }
+
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        let ledger = Ledger::new(self.database.clone());
-        let mut handlers = ledger.handlers();
-        handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
+        let mut handlers = tidings_webhooks::handlers(self.access(), self.poster.clone());
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
-        let provider_events = ses::worker(self.access().clone(), self.keep_days);
-        handlers.push((&queues::SES_WEBHOOKS, provider_events));
-        let steps = tidings_outreach::campaigns::steps::handler(self.access().clone());
-        handlers.push((&queues::CAMPAIGN_STEPS, steps));
+        handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
+        handlers.push((&queues::CAMPAIGN_STEPS, steps::handler(self.access().clone())));
+        handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }
@@ -116,6 +127,21 @@ impl Runtime {
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
         }
+    }
+
+    fn campaigns(&self) -> sending::Worker {
+        sending::Worker::new(sending::Tools {
+            access: self.tracking.access.clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: sending::Settings {
+                node: self.node.clone(),
+                ttl_days: self.keep_days,
+                at_once: self.campaign_at_once,
+            },
+        })
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

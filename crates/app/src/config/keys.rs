@@ -238,6 +238,13 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "mail.campaign_at_once",
+        doc: "How many recipients of a batch are handed over at once. If the process dies, it is unknown of so many at most, for each batch it worked on, whether they were sent to.",
+        kind: Kind::Integer { min: 1, max: 100 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
         name: "mail.return_path",
         doc: "The address that bounces go to. Without it they go to the sender of the message.",
         kind: Kind::Email,
@@ -470,6 +477,13 @@ static KEYS: &[Key] = &[
         doc: "Where the certificates of SNS may come from besides SNS itself: a server with its API, for tests.",
         kind: Kind::Url { schemes: &["http", "https"] },
         preset: Preset::Unset { example: "http://127.0.0.1:4566" },
+        secret: false,
+    },
+    Key {
+        name: "signals.forward_replies_to",
+        doc: "Where replies to our mails are passed on to, as a mail, each once. Unset, they are only recorded.",
+        kind: Kind::Email,
+        preset: Preset::Unset { example: "support@example.org" },
         secret: false,
     },
 ];

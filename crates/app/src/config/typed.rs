@@ -104,6 +104,8 @@ pub struct Http {
 pub struct Mail {
     pub provider: Provider,
     pub rate_per_second: u32,
+    /// How many recipients of a batch are handed over at once.
+    pub campaign_at_once: usize,
     pub return_path: Option<EmailAddress>,
     pub smtp: Smtp,
     pub ses_configuration_set: Option<String>,
@@ -168,6 +170,7 @@ pub struct Sweep {
 pub struct Signals {
     pub ses_topics: Vec<String>,
     pub sns_certificate_origin: Option<String>,
+    pub forward_replies_to: Option<EmailAddress>,
 }
 
 /// A value that `{:?}` does not show.
@@ -277,6 +280,9 @@ fn signals(from: &Source<'_>) -> Signals {
     Signals {
         ses_topics: topics.unwrap_or_default(),
         sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
+        forward_replies_to: from
+            .maybe_text("signals.forward_replies_to")
+            .map(|text| text.parse().expect("the key is an address")),
     }
 }
 
@@ -289,6 +295,7 @@ fn mail(from: &Source<'_>) -> Mail {
             other => unreachable!("{other:?} is no choice of the key"),
         },
         rate_per_second: u32::try_from(from.count("mail.rate_per_second")).unwrap_or(u32::MAX),
+        campaign_at_once: from.count("mail.campaign_at_once"),
         return_path: from
             .maybe_text("mail.return_path")
             .map(|text| text.parse().expect("the key is an address")),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
 use tidings_people::keys;
-use tidings_sql::{Among, DatabaseError, Param, Row};
+use tidings_sql::{DatabaseError, Among, Param, Row};
 
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Dialect, Among, Param, Row, Tx};
 
 use super::brake::{self, Came};
 use super::life::Command;
@@ -68,6 +68,24 @@ pub fn find(
     let sql = format!("{SELECT} WHERE workspace_id = $1 AND campaign_id = $2 AND number = $3");
     let params =
         [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(number)];
+    tx.query(&sql, &params)?.first().map(read).transpose()
+}
+
+/// The batch that a recipient is in. It looks through all of them: it is for people who ask, and not for workers.
+pub fn of_recipient(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    recipient: RecipientId,
+) -> Result<Option<Batch>, DatabaseError> {
+    let sql = format!(
+        "{SELECT} WHERE workspace_id = $1 AND campaign_id = $2
+             AND REPLACE(REPLACE(CAST(recipient_ids AS TEXT), '[', ','), ']', ',') LIKE $3
+         ORDER BY number DESC LIMIT 1"
+    );
+    let like = format!("%,{recipient},%");
+    let params =
+        [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Text(&like)];
     tx.query(&sql, &params)?.first().map(read).transpose()
 }
 

@@ -14,7 +14,7 @@ use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Verdict
 use tidings_delivery::senders::{self, ResolveError, SenderIdentity};
 use tidings_delivery::templates::{self, Pick, Stored, TemplateKey};
 use tidings_delivery::transactional::Wrong;
-use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
+use tidings_sql::{DatabaseError, Dialect, Among, Param, Tx};
 
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Counts, Outcome};

@@ -26,7 +26,7 @@ use tidings_people::contacts;
 use tidings_sql::{DatabaseError, Param, Row};
 use tidings_testbed::Bed;
 
-use super::batches::{Finished, finish, give_up, hand_back, number_of};
+use super::batches::{self as groups, Finished, finish, give_up, hand_back, number_of};
 use super::brake;
 use super::control::{Start, start};
 use super::draft::{self, Draft, Find};
@@ -58,17 +58,21 @@ impl Work<CampaignEmail> for Mailer {
         let campaign = campaign.map_err(|error: DatabaseError| error).unwrap().unwrap();
         let came = brake::came(&cx, &campaign.key()).await.unwrap();
         let (within, sent) = (cx.clone(), Arc::clone(&self.sent));
-        let ids = message.campaign_recipient_ids;
+        let named = message.campaign_recipient_ids;
         let work = cx.database().write_committed(move |tx| {
             // The status is looked at in the transaction that would send: a pause takes effect at once.
             let locked = store::lock(tx, &within, id)?.unwrap();
+            // Those who were moved to another batch since are not sent to with this one.
+            let batch = groups::find(tx, &within, id, number)?.unwrap();
             match locked.status {
+                _ if batch.done_at.is_some() => Ok(Finished::Before),
                 Status::Sending => {
-                    for recipient in &ids {
+                    for recipient in batch.recipients.iter().filter(|id| named.contains(id)) {
                         let sql = "UPDATE campaign_recipients
                                    SET status = CASE WHEN email LIKE 'fail%' THEN 'failed'
                                                      WHEN email LIKE 'lost%' THEN 'uncertain' ELSE 'sent' END,
-                                       sent_at = CASE WHEN email LIKE 'fail%' OR email LIKE 'lost%' THEN NULL ELSE $2 END,
+                                       sent_at = CASE WHEN email LIKE 'fail%' OR email LIKE 'lost%' THEN NULL
+                                                      ELSE CAST($2 AS BIGINT) END,
                                        fail_reason = CASE WHEN email LIKE 'fail%' THEN 'refused' ELSE NULL END,
                                        attempts = attempts + 1
                                    WHERE id = $1 AND status = 'pending'";
@@ -238,15 +242,14 @@ impl<'a> World<'a> {
                  WHERE campaign_id = {id} ORDER BY number"
             );
             let mut open = BTreeSet::new();
-            let mut seen = BTreeSet::new();
             for row in tx.query(&sql, &[])? {
                 let ids: Vec<i64> = serde_json::from_str(row.text(1)?).unwrap();
                 assert_eq!(ids.len() as i64, row.int(2)?);
+                if row.optional_int(4)?.is_some() {
+                    continue;
+                }
                 for recipient in ids {
-                    assert!(seen.insert(recipient), "recipient {recipient} is in two batches");
-                    if row.optional_int(4)?.is_none() {
-                        open.insert(recipient);
-                    }
+                    assert!(open.insert(recipient), "recipient {recipient} is in two batches");
                 }
             }
             let sql = format!(

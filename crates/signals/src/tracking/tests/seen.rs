@@ -220,7 +220,7 @@ async fn a_delivery_that_is_told_late_corrects_the_verdicts(bed: &Bed) {
         enqueued_at: world.cx.now(),
         receipt: Receipt("r".into()),
     };
-    let provider = crate::ses::worker(bed.access.clone(), None);
+    let provider = crate::ses::worker(crate::replies::Replies::new(bed.access.clone(), None));
     for _ in 0..2 {
         assert_eq!(provider.handle(&delivery).await, Outcome::Done);
         assert_eq!(world.events().await, ["open machine", "delivery -"]);
