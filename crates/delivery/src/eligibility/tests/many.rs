@@ -335,5 +335,5 @@ fn many_are_told_what_each_is_told_in_memory() {
 
 #[test]
 fn many_are_told_what_each_is_told_on_postgres() {
-    on(Bed::postgres(), 32);
+    on(Bed::postgres(), 16);
 }
