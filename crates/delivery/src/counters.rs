@@ -4,6 +4,8 @@
 //! the items `STATS#…` and how to add to them. Not here: what an event counts, and the numbers that come out
 //! (`signals::events`).
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tidings_kernel::{Key, Txn, Update, tables};
@@ -52,21 +54,69 @@ pub struct Under<'a> {
 impl Under<'_> {
     /// Changes the numbers with these names, in the transaction.
     pub fn count(&self, txn: Txn, changes: &[(&'static str, i64)], now: Timestamp) -> Txn {
+        let mut sums = Sums::default();
+        sums.add(self, changes);
+        sums.count(txn, now)
+    }
+}
+
+/// What is counted of many messages together: each of the items changes once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sums(BTreeMap<Key, Sum>);
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Sum {
+    changes: BTreeMap<&'static str, i64>,
+    /// What the item is about, by the name of its attribute.
+    about: Option<(&'static str, String)>,
+}
+
+impl Sums {
+    pub fn add(&mut self, under: &Under<'_>, changes: &[(&'static str, i64)]) {
         if changes.is_empty() {
-            return txn;
+            return;
         }
-        let update = |key: Key| {
-            let update = Update::new(&tables::MAIN, key).set("updatedAt", people::time(now));
-            changes.iter().fold(update, |update, (name, change)| update.add(*name, *change))
-        };
-        let day = self.at.to_zoned(TimeZone::UTC).date();
-        let mut txn = txn.update(update(keys::day(day, keys::shard(self.id))));
-        if let Some(key) = self.template_key {
-            txn = txn.update(update(keys::template(key)).set("templateKey", key));
+        for (key, about) in under.places() {
+            let sum = self.0.entry(key).or_default();
+            sum.about = about.map(|(name, value)| (name, value.to_owned()));
+            for (name, change) in changes {
+                *sum.changes.entry(name).or_default() += change;
+            }
         }
-        if let Some(id) = self.sequence_id {
-            txn = txn.update(update(keys::sequence(id)).set("sequenceId", id));
+    }
+
+    /// How many items change.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Changes the numbers in the transaction.
+    pub fn count(self, mut txn: Txn, now: Timestamp) -> Txn {
+        for (key, Sum { changes, about }) in self.0 {
+            let mut update = Update::new(&tables::MAIN, key).set("updatedAt", people::time(now));
+            for (name, change) in changes {
+                update = update.add(name, change);
+            }
+            if let Some((name, value)) = about {
+                update = update.set(name, value);
+            }
+            txn = txn.update(update);
         }
         txn
+    }
+}
+
+impl Under<'_> {
+    /// The items, and what each is about.
+    fn places(&self) -> impl Iterator<Item = (Key, Option<(&'static str, &str)>)> {
+        let day = self.at.to_zoned(TimeZone::UTC).date();
+        let of_day = (keys::day(day, keys::shard(self.id)), None);
+        let template = self.template_key.map(|key| (keys::template(key), Some(("templateKey", key))));
+        let sequence = self.sequence_id.map(|id| (keys::sequence(id), Some(("sequenceId", id))));
+        [Some(of_day), template, sequence].into_iter().flatten()
     }
 }

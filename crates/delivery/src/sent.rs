@@ -8,15 +8,18 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::{BTreeSet, VecDeque};
+
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{
-    Cancellation, EmailAddress, Expect, Item, StoreError, Txn, Update, Value, tables,
+    Cancellation, EmailAddress, Expect, Item, MAX_TXN_WRITES, StoreError, Txn, Update, Value,
+    tables,
 };
 use tidings_people::contacts::{self, Flags};
 use tidings_people::keys;
 
-use crate::counters::{SENDS, Under};
+use crate::counters::{SENDS, Sums, Under};
 use crate::ledger::Source;
 
 /// So many messages of one person in one millisecond are more than anybody sends.
@@ -42,43 +45,154 @@ pub async fn record(
     line: &Line,
     ttl_days: Option<u32>,
 ) -> Result<Timestamp, StorageError> {
+    let recorded = record_all(cx, std::slice::from_ref(line), ttl_days).await?;
+    Ok(recorded.first().copied().unwrap_or(line.at))
+}
+
+/// The same for many, in as few transactions as can hold them. Tells under which time each line is, in their order.
+///
+/// A transaction that something stood in the way of says what it was; what that was about is changed or done, and the
+/// rest is tried again with it. Whoever ends in between comes again with the same lines.
+pub async fn record_all(
+    cx: &Cx,
+    lines: &[Line],
+    ttl_days: Option<u32>,
+) -> Result<Vec<Timestamp>, StorageError> {
     let items = cx.items().await?;
-    let reference = line.source.reference();
-    let (mut later, mut new) = (0, None);
-    while later < TRIES {
-        let at = line.at.saturating_add(later.milliseconds()).unwrap_or(line.at);
-        let txn = Txn::new().put(&tables::MAIN, item(line, at, ttl_days), Expect::Absent);
-        let txn = match new {
-            None => txn.check(&tables::MAIN, keys::profile(&line.email), Expect::Present),
-            Some(flags) => txn.update(fresh(&line.email, flags, at)),
-        };
-        let under = Under {
-            id: &reference,
-            at,
-            template_key: line.template_key.as_deref(),
-            sequence_id: line.sequence_id.as_deref(),
-        };
-        let reasons = match items.transact(under.count(txn, &[(SENDS, 1)], cx.now())).await {
-            Ok(()) => return Ok(at),
+    let mut times: Vec<Timestamp> = lines.iter().map(|line| line.at).collect();
+    let mut open: VecDeque<Open<'_>> = lines.iter().enumerate().map(Open::new).collect();
+    while !open.is_empty() {
+        let together = some(&mut open);
+        let txn = transaction(cx, &together, ttl_days);
+        let reasons = match items.transact(txn).await {
+            Ok(()) => {
+                for one in together {
+                    times[one.place] = one.at();
+                }
+                continue;
+            }
             Err(StoreError::Cancelled(reasons)) => reasons,
             Err(error) => return Err(error.into()),
         };
-        // What stood in the way is not read again: a read does not show a line past its time, and the write meets it.
+        let mut stood_in_the_way = false;
+        for (one, reasons) in together.into_iter().zip(reasons.chunks(WRITES_OF_A_LINE)).rev() {
+            let place = one.place;
+            match one.after(cx, reasons).await? {
+                After::Innocent(one) => open.push_front(one),
+                After::Again(one) => {
+                    stood_in_the_way = true;
+                    open.push_front(one);
+                }
+                After::There(at) => {
+                    stood_in_the_way = true;
+                    times[place] = at;
+                }
+            }
+        }
+        if !stood_in_the_way {
+            return Err(StoreError::Cancelled(reasons).into());
+        }
+    }
+    Ok(times)
+}
+
+/// The line itself, and the profile.
+const WRITES_OF_A_LINE: usize = 2;
+
+/// A line that is not known to be there.
+struct Open<'a> {
+    /// Among the lines that were given.
+    place: usize,
+    line: &'a Line,
+    reference: String,
+    /// How many milliseconds it moved on.
+    later: i64,
+    /// Set if the person has no profile yet.
+    new: Option<Flags>,
+}
+
+/// What becomes of a line whose transaction was cancelled.
+enum After<'a> {
+    /// It was because of others.
+    Innocent(Open<'a>),
+    Again(Open<'a>),
+    /// It is there, under this time.
+    There(Timestamp),
+}
+
+impl<'a> Open<'a> {
+    fn new((place, line): (usize, &'a Line)) -> Self {
+        Self { place, line, reference: line.source.reference(), later: 0, new: None }
+    }
+
+    fn at(&self) -> Timestamp {
+        let at = self.line.at;
+        at.saturating_add(self.later.milliseconds()).unwrap_or(at)
+    }
+
+    fn under(&self) -> Under<'_> {
+        Under {
+            id: &self.reference,
+            at: self.at(),
+            template_key: self.line.template_key.as_deref(),
+            sequence_id: self.line.sequence_id.as_deref(),
+        }
+    }
+
+    /// What stood in the way is not read again: a read does not show a line past its time, and the write meets it.
+    async fn after(
+        mut self,
+        cx: &Cx,
+        reasons: &[Cancellation],
+    ) -> Result<After<'a>, StorageError> {
         match (reasons.first(), reasons.get(1)) {
             (Some(Cancellation::ConditionFailed { current }), _) => {
                 let there = current.as_ref().and_then(|item| item.text("message"));
-                if there == Some(&reference) {
-                    return Ok(at);
+                if there == Some(&self.reference) {
+                    return Ok(After::There(self.at()));
                 }
-                later += 1;
+                self.later += 1;
+                if self.later >= TRIES {
+                    return Err(StoreError::Conflict.into());
+                }
+                Ok(After::Again(self))
             }
-            (_, Some(Cancellation::ConditionFailed { .. })) if new.is_none() => {
-                new = Some(contacts::flags(cx, &line.email).await?);
+            (_, Some(Cancellation::ConditionFailed { .. })) if self.new.is_none() => {
+                self.new = Some(contacts::flags(cx, &self.line.email).await?);
+                Ok(After::Again(self))
             }
-            _ => return Err(StoreError::Cancelled(reasons).into()),
+            _ => Ok(After::Innocent(self)),
         }
     }
-    Err(StoreError::Conflict.into())
+}
+
+/// As many from the front as one transaction can hold, each person once.
+fn some<'a>(open: &mut VecDeque<Open<'a>>) -> Vec<Open<'a>> {
+    let (mut together, mut people) = (Vec::new(), BTreeSet::new());
+    let mut sums = Sums::default();
+    while let Some(next) = open.front() {
+        sums.add(&next.under(), &[(SENDS, 1)]);
+        let writes = WRITES_OF_A_LINE * (together.len() + 1) + sums.len();
+        if writes > MAX_TXN_WRITES || !people.insert(next.line.email.as_str()) {
+            break;
+        }
+        together.extend(open.pop_front());
+    }
+    together
+}
+
+fn transaction(cx: &Cx, together: &[Open<'_>], ttl_days: Option<u32>) -> Txn {
+    let (mut txn, mut sums) = (Txn::new(), Sums::default());
+    for one in together {
+        let (email, at) = (&one.line.email, one.at());
+        txn = txn.put(&tables::MAIN, item(one.line, at, ttl_days), Expect::Absent);
+        txn = match one.new {
+            None => txn.check(&tables::MAIN, keys::profile(email), Expect::Present),
+            Some(flags) => txn.update(fresh(email, flags, at)),
+        };
+        sums.add(&one.under(), &[(SENDS, 1)]);
+    }
+    sums.count(txn, cx.now())
 }
 
 fn item(line: &Line, at: Timestamp, ttl_days: Option<u32>) -> Item {

@@ -19,6 +19,6 @@ pub use event::{BatchItemFailure, BatchResponse, Event, EventError, Record};
 pub use handler::{Handler, Outcome, Work, for_contract};
 pub use relay::relay;
 pub use schedule::{Schedule, ScheduleError, check_cron, keep_schedules};
-pub use tasks::Stop;
+pub use tasks::{Stop, wait};
 pub use timers::fire_timers;
 pub use worker::{Settings, Worker};

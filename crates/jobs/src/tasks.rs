@@ -35,7 +35,9 @@ impl Stop {
     }
 }
 
+/// Waits in real time: for the loops of the runtime, and for a handler that goes on in a moment. What takes longer than
+/// that goes back to its queue.
 #[expect(clippy::disallowed_methods, reason = "the loops of the runtime wait in real time")]
-pub(crate) async fn wait(pause: Duration) {
+pub async fn wait(pause: Duration) {
     tokio::time::sleep(pause).await;
 }

@@ -42,6 +42,14 @@ pub struct Compiled {
     variables: BTreeMap<String, Place>,
 }
 
+/// A subject and a preheader that stand in the place of a template's own.
+#[derive(Debug, Default)]
+pub struct Lines {
+    subject: Option<Vec<Node>>,
+    preheader: Option<Vec<Node>>,
+    variables: BTreeSet<String>,
+}
+
 /// Where a variable is named first.
 #[derive(Debug, Clone)]
 struct Place {
@@ -115,6 +123,32 @@ pub fn compile(
     })
 }
 
+/// Checks lines and makes them ready. They can call no partials.
+pub fn compile_lines(
+    subject: Option<&str>,
+    preheader: Option<&str>,
+) -> Result<Lines, Vec<Fault>> {
+    let source = Source {
+        subject: subject.unwrap_or("-").to_owned(),
+        preheader: preheader.map(ToOwned::to_owned),
+        text: Some("-".to_owned()),
+        ..Source::default()
+    };
+    let compiled = compile(&source, &BTreeMap::new())?;
+    Ok(Lines {
+        variables: compiled.variables(),
+        subject: subject.map(|_| compiled.subject),
+        preheader: compiled.preheader,
+    })
+}
+
+impl Lines {
+    /// Whether they name a variable or something below it.
+    pub fn names(&self, root: &str) -> bool {
+        self.variables.iter().any(|path| path.split('.').next() == Some(root))
+    }
+}
+
 impl std::fmt::Debug for Compiled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Compiled").field("variables", &self.variables).finish_non_exhaustive()
@@ -157,16 +191,26 @@ impl Compiled {
 
     /// A mail. What is absent from the variables is empty in it.
     pub fn render(&self, variables: &Map<String, Value>) -> Result<Rendered, RenderError> {
+        self.render_with(&Lines::default(), variables)
+    }
+
+    /// The same with other lines in the place of its own.
+    pub fn render_with(
+        &self,
+        lines: &Lines,
+        variables: &Map<String, Value>,
+    ) -> Result<Rendered, RenderError> {
         let job = |html: bool| Job { variables, partials: &self.partials, html };
-        let subject = one_line(&render(&self.subject, &job(false))?);
+        let subject = lines.subject.as_ref().unwrap_or(&self.subject);
+        let subject = one_line(&render(subject, &job(false))?);
         let body = self.html.as_ref().map(|nodes| render(nodes, &job(true))).transpose()?;
         let text = match (&self.text, &body) {
             (Some(nodes), _) => render(nodes, &job(false))?,
             (None, Some(body)) => text::of_html(body),
             (None, None) => String::new(),
         };
-        let preheader =
-            self.preheader.as_ref().map(|nodes| render(nodes, &job(true))).transpose()?;
+        let preheader = lines.preheader.as_ref().or(self.preheader.as_ref());
+        let preheader = preheader.map(|nodes| render(nodes, &job(true))).transpose()?;
         let html = match (body, preheader) {
             (Some(body), Some(preheader)) if !preheader.trim().is_empty() => {
                 Some(html::with_preheader(&body, preheader.trim()))

@@ -15,7 +15,7 @@ mod tests;
 mod text;
 mod track;
 
-pub use compile::{Compiled, MAX_SOURCE, Rendered, Source, Warning, compile};
+pub use compile::{Compiled, Lines, MAX_SOURCE, Rendered, Source, Warning, compile, compile_lines};
 pub use fault::{Fault, Part};
 pub use liquid::RenderError;
 pub use partials::partials_named;

@@ -1,5 +1,7 @@
 //! What a feature says when something happened, in the commit that makes it true.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -46,8 +48,20 @@ pub fn announce_all(
     tx: &mut Tx<'_>,
     announcements: &[Announcement],
 ) -> Result<(), DatabaseError> {
+    announce_each(cx, tx, announcements.iter().map(Cow::Borrowed))
+}
+
+/// The same for those that are made only if there is somebody who wants to know of anything at all.
+pub fn announce_each<'a>(
+    cx: &Cx,
+    tx: &mut Tx<'_>,
+    announcements: impl Iterator<Item = Cow<'a, Announcement>>,
+) -> Result<(), DatabaseError> {
     let workspace = cx.workspace_id().get();
     let wanted = listening(tx, workspace)?;
+    if wanted.is_empty() {
+        return Ok(());
+    }
     for announcement in announcements {
         if is_among(&wanted, announcement.event_type) {
             crate::rows::enqueue(tx, &announcement.to_message(workspace), cx.now())?;

@@ -23,7 +23,9 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use announcement::{Announcement, MAX_DATA_BYTES, announce, announce_all, message};
+pub use announcement::{
+    Announcement, MAX_DATA_BYTES, announce, announce_all, announce_each, message,
+};
 pub use event_type::{EventType, EventTypeError, EventTypes};
 pub use keep::{BODIES_KEPT_DAYS, ROWS_KEPT_DAYS, erase, sweep};
 pub use post::Poster;

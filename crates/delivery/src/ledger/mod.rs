@@ -5,6 +5,7 @@
 
 mod campaign;
 pub mod marks;
+pub mod news;
 mod messages;
 pub mod tallies;
 #[cfg(test)]

@@ -80,22 +80,29 @@ impl Pace {
 
     /// Takes the right to hand one message over, or says when to ask again.
     pub fn ready(&self, lane: Lane, now: Timestamp) -> Result<(), NotBefore> {
+        self.ready_for(lane, 1, now).map(drop)
+    }
+
+    /// Takes the right to hand over as many messages as there is room for, up to `most`, and tells how many. If there is
+    /// no room for a single one, it says when to ask again.
+    pub fn ready_for(&self, lane: Lane, most: usize, now: Timestamp) -> Result<usize, NotBefore> {
         let mut state = self.state();
         state.advance(now);
-        match lane {
-            Lane::Transactional => {
-                let took = state.take(now);
-                if took {
-                    state.waiting = state.waiting.saturating_sub(1);
-                    return Ok(());
-                }
-                state.waiting += 1;
+        let taken = match lane {
+            Lane::Campaign if state.others_wait(now) => 0,
+            Lane::Campaign | Lane::Transactional => {
+                (0..most).take_while(|_| state.take(now)).count()
             }
-            Lane::Campaign => {
-                if !state.others_wait(now) && state.take(now) {
-                    return Ok(());
-                }
-            }
+        };
+        if lane == Lane::Transactional {
+            let served = u32::try_from(taken).unwrap_or(u32::MAX);
+            state.waiting = state.waiting.saturating_sub(served);
+        }
+        if taken > 0 {
+            return Ok(taken);
+        }
+        if lane == Lane::Transactional {
+            state.waiting += 1;
         }
         Err(NotBefore(state.promise(lane, now)))
     }

@@ -130,3 +130,21 @@ fn a_clock_that_goes_back_gives_nothing_away() {
     assert!(pace.ready(Lane::Campaign, at(0)).is_err());
     assert!(pace.ready(Lane::Campaign, at(10_000)).is_err());
 }
+
+#[test]
+fn many_get_as_many_as_there_is_room_for() {
+    let pace = Pace::new(20, at(0));
+    assert_eq!(pace.ready_for(Lane::Campaign, 16, at(0)), Ok(16));
+    assert_eq!(pace.ready_for(Lane::Campaign, 16, at(0)), Ok(4));
+    let NotBefore(then) = pace.ready_for(Lane::Campaign, 16, at(0)).unwrap_err();
+    assert_eq!(then, at(51));
+    assert_eq!(pace.ready_for(Lane::Campaign, 16, then), Ok(1));
+    // In all it is the rate, however many are asked for at once.
+    let served = (1..=100).filter_map(|n| pace.ready_for(Lane::Campaign, 16, at(n * 100)).ok());
+    assert_eq!(served.sum::<usize>(), 199);
+    // And somebody who waits goes first.
+    assert_eq!(pace.ready_for(Lane::Campaign, 1, at(10_050)), Ok(1));
+    let NotBefore(then) = pace.ready(Lane::Transactional, at(10_050)).unwrap_err();
+    assert!(pace.ready_for(Lane::Campaign, 16, then).is_err());
+    assert_eq!(pace.ready(Lane::Transactional, then), Ok(()));
+}

@@ -1,16 +1,17 @@
 //! The send log and the profile that it may have to make.
 
 use tidings_access::Cx;
-use tidings_kernel::{EmailAddress, Expect, Item, Query, Update, Value, tables};
+use tidings_kernel::{EmailAddress, Expect, Item, Query, Scan, Update, Value, tables};
 use tidings_people::contacts::{self, Upsert};
 use tidings_people::keys;
 use tidings_testbed::{Bed, each_store};
 
-use super::{Line, record};
+use super::{Line, record, record_all};
 use crate::counters;
 use crate::ledger::Source;
 
 each_store!(
+    many_lines_at_once_are_what_each_would_be_alone,
     who_left_and_was_erased_is_not_let_back_by_a_line,
     lines_of_one_millisecond_stand_side_by_side,
     a_profile_that_is_there_is_left_alone,
@@ -127,4 +128,45 @@ async fn a_line_past_its_time_is_not_counted_again(bed: &Bed) {
     let cx = bed.cx().await;
     assert_eq!(record(&cx, &line, Some(1)).await.unwrap(), at);
     assert_eq!(sends(&cx, counters::keys::template("order")).await, 1);
+}
+
+/// Everything in the main table, in the order of its keys.
+async fn everything(bed: &Bed) -> Vec<Item> {
+    let items = bed.cx().await.items().await.unwrap();
+    let mut all = items.scan(Scan::new(&tables::MAIN).limit(5_000)).await.unwrap().items;
+    all.sort_by_key(|item| (item.text("PK").map(str::to_owned), item.text("SK").map(str::to_owned)));
+    all
+}
+
+/// Lines of few people in few milliseconds around midnight, some of them again and some of people without a profile.
+fn some_lines(random: &mut fastrand::Rng) -> Vec<Line> {
+    let midnight: jiff::Timestamp = "2026-07-02T00:00:00Z".parse().unwrap();
+    let one = |random: &mut fastrand::Rng| {
+        let id = random.i64(1..400);
+        let texts = [None, Some("order".to_owned()), Some("spring".to_owned())];
+        Line {
+            // Who gets it and when belongs to the message.
+            email: format!("p{}@example.org", id % 90).parse().unwrap(),
+            at: midnight + jiff::SignedDuration::from_millis(id % 5 - 3),
+            source: Source::Recipient(id),
+            subject: format!("Hello {id}"),
+            template_key: texts[(id % 3) as usize].clone(),
+            sequence_id: texts[(id % 2) as usize].clone(),
+            provider_message_id: None,
+        }
+    };
+    (0..random.usize(1..200)).map(|_| one(random)).collect()
+}
+
+async fn many_lines_at_once_are_what_each_would_be_alone(bed: &Bed) {
+    let mut random = fastrand::Rng::with_seed(7);
+    let alone = Bed::memory().await;
+    for round in 0..4 {
+        let lines = some_lines(&mut random);
+        let (together, cx) = (record_all(&bed.cx().await, &lines, Some(30)).await.unwrap(), alone.cx().await);
+        for (line, at) in lines.iter().zip(together) {
+            assert_eq!(record(&cx, line, Some(30)).await.unwrap(), at, "in round {round}");
+        }
+        assert_eq!(everything(bed).await, everything(&alone).await, "after round {round}");
+    }
 }

@@ -29,4 +29,7 @@ pub use key::{KeyError, TemplateKey};
 pub use preview::{Preview, PreviewError, Previewed, Which, preview};
 pub use read::{Pick, Summary, VersionSummary, find, list, versions};
 pub use store::{Status, Stored};
-pub use variables::{Recipient, Wanted, missing, variables_for, variables_wanted};
+pub use variables::{
+    Known, Learned, Recipient, Wanted, learned_of, missing, variables_for, variables_known,
+    variables_wanted,
+};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, ItemStore, StoreError, Value, tables};
-use tidings_templates::{Compiled, RenderError, Rendered, Source, compile};
+use tidings_templates::{Compiled, Lines, RenderError, Rendered, Source, compile};
 
 use super::content::{Content, Ready};
 use super::key::TemplateKey;
@@ -73,6 +73,15 @@ impl Stored {
     /// A mail. What is absent from the variables is empty in it.
     pub fn render(&self, variables: &Map<String, Json>) -> Result<Rendered, RenderError> {
         self.compiled.render(variables)
+    }
+
+    /// The same with another subject or preheader.
+    pub fn render_with(
+        &self,
+        lines: &Lines,
+        variables: &Map<String, Json>,
+    ) -> Result<Rendered, RenderError> {
+        self.compiled.render_with(lines, variables)
     }
 
     /// The variables that it names, as dotted paths.

@@ -1,17 +1,24 @@
 //! What a template knows of a person. Seed 000 says the order; later wins.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{EmailAddress, Item, ItemStore, Query, Value, tables};
+use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
 use tidings_people::keys;
-use tidings_sql::{DatabaseError, Param};
+use tidings_sql::{Among, DatabaseError, Param, Row};
 
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;
 
 /// How many memories of a person a template can see.
 const MAX_MEMORIES: usize = 500;
+/// Of so many people memories are read at once.
+const AT_ONCE: usize = 16;
 
 /// The columns of a PROFILE that are not for templates.
 const NOT_SHOWN: [&str; 7] =
@@ -52,16 +59,48 @@ pub async fn variables_wanted(
     recipient: &Recipient<'_>,
 ) -> Result<Map<String, Json>, StorageError> {
     let items = cx.items().await?;
-    let mut variables = Map::new();
-    variables.insert("email".to_owned(), recipient.email.as_str().into());
     let wanted_items = [keys::profile(recipient.email), display_names::key()];
     let mut found = items.batch_get(&tables::MAIN, &wanted_items).await?.into_iter();
-    if let Some(profile) = found.next().flatten() {
-        add_profile(&mut variables, &profile);
+    let (profile, labels) = (found.next().flatten(), found.next().flatten());
+    let labels = labels.as_ref().map(display_names::read).unwrap_or_default();
+    let mut learned = learned_of(cx, wanted, &[recipient.email]).await?;
+    let known = Known {
+        profile: profile.as_ref(),
+        labels: &labels,
+        learned: learned.remove(recipient.email.as_str()).unwrap_or_default(),
+    };
+    Ok(variables_known(known, recipient, cx.now()))
+}
+
+/// What is known of a person, read by whoever writes to many.
+#[derive(Debug)]
+pub struct Known<'a> {
+    /// His item PROFILE, if he has one.
+    pub profile: Option<&'a Item>,
+    /// Those of the workspace.
+    pub labels: &'a DisplayNames,
+    pub learned: Learned,
+}
+
+/// What was learned of a person over time. Nothing where it is not wanted, or nobody knows him.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Learned {
+    pub memory: Option<Json>,
+    pub features: Option<Json>,
+}
+
+/// The same without a look into any store.
+pub fn variables_known(
+    known: Known<'_>,
+    recipient: &Recipient<'_>,
+    now: Timestamp,
+) -> Map<String, Json> {
+    let mut variables = Map::new();
+    variables.insert("email".to_owned(), recipient.email.as_str().into());
+    if let Some(profile) = known.profile {
+        add_profile(&mut variables, profile);
     }
-    if let Some(labels) = found.next().flatten() {
-        add_labels(&mut variables, &display_names::read(&labels));
-    }
+    add_labels(&mut variables, known.labels);
     variables.extend(recipient.context.iter().map(|(name, value)| (name.clone(), value.clone())));
     let links = [
         ("unsubscribeUrl", recipient.unsubscribe_url),
@@ -72,19 +111,52 @@ pub async fn variables_wanted(
             variables.insert(name.to_owned(), url.into());
         }
     }
-    let year = cx.now().to_zoned(TimeZone::UTC).year();
+    let year = now.to_zoned(TimeZone::UTC).year();
     variables.insert("currentYear".to_owned(), year.into());
-    if (wanted.memory || wanted.features)
-        && let Some(lead) = lead_organization(cx, recipient.email).await?
-    {
-        if wanted.memory {
-            variables.insert("memory".to_owned(), memory(items.as_ref(), &lead).await?);
-        }
-        if wanted.features {
-            variables.insert("features".to_owned(), features(items.as_ref(), &lead).await?);
+    let learned = [("memory", known.learned.memory), ("features", known.learned.features)];
+    for (name, value) in learned {
+        if let Some(value) = value {
+            variables.insert(name.to_owned(), value);
         }
     }
-    Ok(variables)
+    variables
+}
+
+/// What was learned of these people, by their addresses, as far as it is wanted.
+pub async fn learned_of(
+    cx: &Cx,
+    wanted: Wanted,
+    emails: &[&EmailAddress],
+) -> Result<HashMap<String, Learned>, StorageError> {
+    let mut learned = HashMap::new();
+    if !wanted.memory && !wanted.features {
+        return Ok(learned);
+    }
+    let items = cx.items().await?;
+    let leads = lead_organizations(cx, emails).await?;
+    let mut features = if wanted.features {
+        let keys: Vec<_> = leads.iter().map(|(_, lead)| Key::single(lead.as_str())).collect();
+        items.batch_get(&tables::FEATURE, &keys).await?.into_iter()
+    } else {
+        Vec::new().into_iter()
+    };
+    let memories = leads.iter().map(|(_, lead)| {
+        let (items, lead) = (Arc::clone(&items), wanted.memory.then(|| lead.clone()));
+        async move {
+            match lead {
+                Some(lead) => memory(items.as_ref(), &lead).await.map(Some),
+                None => Ok(None),
+            }
+        }
+    });
+    let memories: Vec<_> = memories.collect();
+    let memories: Vec<_> = stream::iter(memories).buffered(AT_ONCE).try_collect().await?;
+    for ((email, _), memory) in leads.into_iter().zip(memories) {
+        let item = features.next().flatten();
+        let features = wanted.features.then(|| features_in(item.as_ref()));
+        learned.insert(email, Learned { memory, features });
+    }
+    Ok(learned)
 }
 
 /// The required variables that are absent or empty. With any of them missing nothing may be sent, or even written.
@@ -119,17 +191,23 @@ fn add_labels(variables: &mut Map<String, Json>, labels: &DisplayNames) {
     }
 }
 
-async fn lead_organization(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, DatabaseError> {
-    let sql = "SELECT o.id FROM channel_identities i
+/// Address and partition of those who have one.
+async fn lead_organizations(
+    cx: &Cx,
+    emails: &[&EmailAddress],
+) -> Result<Vec<(String, String)>, DatabaseError> {
+    let sql = "SELECT i.value, o.id FROM channel_identities i
                JOIN lead_organizations o ON o.workspace_id = i.workspace_id AND o.lead_id = i.lead_id
-               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
-    let (workspace, email) = (cx.workspace_id().get(), email.as_str().to_owned());
+               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}";
+    let workspace = cx.workspace_id().get();
+    let emails: Vec<String> = emails.iter().map(|email| email.as_str().to_owned()).collect();
     let find = cx.database().read(move |tx| {
-        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(&email)])?;
-        rows.first().map(|row| row.int(0)).transpose()
+        let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
+        let rows = tx.query_among(sql, &[Param::Int(workspace)], Among::Texts(&emails))?;
+        let pair = |row: &Row| Ok((row.text(0)?.to_owned(), row.int(1)?.to_string()));
+        rows.iter().map(pair).collect::<Result<_, DatabaseError>>()
     });
-    let id: Option<i64> = find.await?;
-    Ok(id.map(|id| id.to_string()))
+    find.await
 }
 
 /// `memory.<type>.<key>`: seed 004's sort key is `<type>#<key>`.
@@ -149,10 +227,9 @@ async fn memory(items: &dyn ItemStore, lead: &str) -> Result<Json, StorageError>
     Ok(Json::Object(all))
 }
 
-async fn features(items: &dyn ItemStore, lead: &str) -> Result<Json, StorageError> {
-    let item = items.get(&tables::FEATURE, &tidings_kernel::Key::single(lead)).await?;
-    let features = item.as_ref().and_then(|item| item.get("features")).map(to_json);
-    Ok(features.unwrap_or_else(|| Json::Object(Map::new())))
+fn features_in(item: Option<&Item>) -> Json {
+    let features = item.and_then(|item| item.get("features")).map(to_json);
+    features.unwrap_or_else(|| Json::Object(Map::new()))
 }
 
 /// A stored value as templates see it. Bytes are nothing to them.

@@ -463,11 +463,12 @@ fn write_one(
     let status = match new.skip_reason {
         Some(reason) => {
             let about = About {
-                id,
+                source: crate::links::Source::Transactional(id.get()),
                 client: new.client.get(),
                 contact: contact.get(),
                 email: Some(new.to.as_str()),
                 template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
+                campaign: None,
             };
             news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
             Status::Skipped

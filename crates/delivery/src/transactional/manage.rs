@@ -10,6 +10,7 @@ use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 use super::news::{self, About, News};
 use super::store::{self, SELECT, Sendable};
 use super::{Message, MessageId, Status};
+use crate::links::Source;
 
 /// The most characters of a reason.
 pub const MAX_REASON: usize = 500;
@@ -204,11 +205,12 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
         };
         within.record(tx, action, "message", &before.id.to_string())?;
         let about = About {
-            id: before.id,
+            source: Source::Transactional(before.id.get()),
             client: before.client.get(),
             contact: before.contact,
             email: before.email.as_deref(),
             template_key: before.template_key.as_deref(),
+            campaign: None,
         };
         let told = match cmd.outcome {
             Settled::Sent => News::Sent,

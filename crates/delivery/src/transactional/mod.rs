@@ -32,7 +32,6 @@ pub use manage::{
     cancel, history, list, settle, show, uncertain,
 };
 pub(crate) use manage::{envelope, in_database};
-pub use news::{failed_id, sent_id};
 pub use request::{
     Content, Disposition, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS,
     MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody, Send,

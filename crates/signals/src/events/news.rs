@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidings_delivery::ledger::Message;
-use tidings_delivery::transactional::{failed_id, sent_id};
+use tidings_delivery::ledger::news::{failed_id, sent_id};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::{Event, EventKind, rules};

@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::{faults, html, rendered, text};
-use crate::{Source, Warning};
+use super::{compiled, faults, html, rendered, text, told, variables};
+use crate::{Source, Warning, compile_lines};
 
 #[test]
 fn the_text_part_is_made_of_the_html() {
@@ -109,4 +109,24 @@ fn html_that_leaves_out_ends_keeps_its_layout() {
     ] {
         assert!(!crate::text::is_deep(&unit.repeat(600)), "{unit}");
     }
+}
+
+#[test]
+fn other_lines_stand_in_the_place_of_a_template_s_own() {
+    let source = Source { preheader: Some("own".to_owned()), ..html("<body><p>{{ a }}</p></body>") };
+    let (template, values) = (compiled(&source), variables(json!({ "a": 1, "b": { "c": "<2>" } })));
+    let check = |subject: Option<&str>, preheader: Option<&str>, expected: (&str, &str)| {
+        let lines = compile_lines(subject, preheader).unwrap();
+        let mail = template.render_with(&lines, &values).unwrap();
+        let html = mail.html.unwrap();
+        assert_eq!((mail.subject.as_str(), html.contains(expected.1)), (expected.0, true), "{html}");
+        assert_eq!(mail.text, "1");
+        lines
+    };
+    check(None, None, ("s", "own"));
+    let lines = check(Some("{{ b.c }}"), None, ("<2>", "own"));
+    assert!(lines.names("b") && !lines.names("a"));
+    check(None, Some("{{ b.c }}!"), ("s", "&lt;2&gt;!"));
+    let wrong = compile_lines(Some("{{ a"), Some("{% if %}")).unwrap_err();
+    assert_eq!(wrong.len(), 2, "{}", told(&wrong));
 }
