@@ -41,6 +41,8 @@ pub struct Send {
     pub client: ClientId,
     pub to: EmailAddress,
     pub content: Content,
+    /// What stands in the place of the content's own.
+    pub lines: Lines,
     /// Variables for the content.
     pub context: Map<String, Value>,
     /// One of the client's senders; else the template's, else the client's default.
@@ -72,6 +74,15 @@ pub enum Content {
         html: Option<String>,
         text: Option<String>,
     },
+}
+
+/// Another subject and another preheader than those of the content. Both are Liquid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lines {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preheader: Option<String>,
 }
 
 /// Something that comes with the mail.
@@ -128,6 +139,7 @@ impl Send {
             client,
             to,
             content,
+            lines: Lines::default(),
             context: Map::new(),
             sender: None,
             reply_to: None,
@@ -148,6 +160,7 @@ impl Send {
     pub fn check(&self, now: Timestamp) -> Vec<Wrong> {
         let mut found = Found(Vec::new());
         self.check_content(&mut found);
+        self.lines.check(&mut found);
         self.check_parts(&mut found);
         self.check_headers(&mut found);
         check_object(&mut found, "context", &self.context, MAX_CONTEXT_BYTES);
@@ -281,12 +294,33 @@ impl Send {
             "scheduled_at": self.scheduled_at.map(Timestamp::as_millisecond),
             "tracking": self.tracking,
         });
+        if !self.lines.is_empty() {
+            request["lines"] = json!(self.lines);
+        }
         if self.test {
             request["test"] = true.into();
         }
         let mut hash = Sha256::new();
         canonical(&request, &mut hash);
         hex(&hash.finalize())
+    }
+}
+
+impl Lines {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn check(&self, found: &mut Found) {
+        for (field, line) in [("subject", &self.subject), ("preheader", &self.preheader)] {
+            let Some(line) = line else { continue };
+            if line.trim().is_empty() || line.chars().count() > MAX_LINE {
+                found.wrong(field, format!("use 1 to {MAX_LINE} characters"));
+            }
+            if line.chars().any(char::is_control) {
+                found.wrong(field, "use one line without control characters");
+            }
+        }
     }
 }
 
