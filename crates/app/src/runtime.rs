@@ -101,6 +101,8 @@ impl Runtime {
         handlers.push((&queues::EMAIL_EVENTS, seen));
         let provider_events = ses::worker(self.access().clone(), self.keep_days);
         handlers.push((&queues::SES_WEBHOOKS, provider_events));
+        let steps = tidings_outreach::campaigns::steps::handler(self.access().clone());
+        handlers.push((&queues::CAMPAIGN_STEPS, steps));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{DatabaseError, Dialect, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
 
 use super::brake::{self, Came};
 use super::life::Command;
@@ -167,9 +167,9 @@ pub(super) fn give_up_locked(
     let sql = "UPDATE campaign_recipients
                SET status = 'skipped', skip_reason = 'campaign_cancelled', claimed_by = NULL, claimed_until = NULL,
                    updated_at = $1
-               WHERE {ids} AND (status IN ('pending', 'queued')
+               WHERE id {among} AND (status IN ('pending', 'queued')
                      OR (status = 'claimed' AND handed_at IS NULL AND claimed_until <= $1))";
-    on_rows(tx, sql, &batch.recipients, &[Param::from(cx.now())])?;
+    tx.query_among(sql, &[Param::from(cx.now())], Among::Ints(&batch.recipients))?;
     end(tx, cx, campaign, number)
 }
 
@@ -341,8 +341,8 @@ fn end(
         Dialect::Sqlite => "",
         Dialect::Postgres => "ORDER BY id FOR UPDATE",
     };
-    let sql = format!("SELECT id, {ENDED} FROM campaign_recipients WHERE {{ids}} {lock}");
-    let rows = query_rows(tx, &sql, &batch.recipients, &[])?;
+    let sql = format!("SELECT id, {ENDED} FROM campaign_recipients WHERE id {{among}} {lock}");
+    let rows = tx.query_among(&sql, &[], Among::Ints(&batch.recipients))?;
     let mut counts = Counts::default();
     let mut changeable = Vec::new();
     for row in &rows {
@@ -356,8 +356,11 @@ fn end(
     for outcome in ["failed", "uncertain"] {
         let ids = changeable.iter().filter(|(word, _)| *word == outcome);
         let ids = ids.map(|(_, id)| id.clone()).collect::<Result<Vec<_>, _>>()?;
-        let sql = "UPDATE campaign_recipients SET tallied = $1 WHERE {ids}";
-        on_rows(tx, sql, &ids, &[Param::Text(outcome)])?;
+        if ids.is_empty() {
+            continue;
+        }
+        let sql = "UPDATE campaign_recipients SET tallied = $1 WHERE id {among}";
+        tx.query_among(sql, &[Param::Text(outcome)], Among::Ints(&ids))?;
     }
     let sql = "UPDATE campaign_batches SET done_at = $3, fed_at = COALESCE(fed_at, $3)
                WHERE campaign_id = $1 AND number = $2";
@@ -390,9 +393,10 @@ fn move_out(
         let sql = "UPDATE campaign_recipients
                    SET status = 'pending', due_at = $1, claimed_by = NULL, claimed_until = NULL, handed_at = NULL,
                        updated_at = $2
-                   WHERE {ids} AND (status IN ('pending', 'queued') OR (status = 'claimed' AND handed_at IS NULL))
+                   WHERE id {among} AND (status IN ('pending', 'queued') OR (status = 'claimed' AND handed_at IS NULL))
                    RETURNING id";
-        let rows = query_rows(tx, sql, &ids, &[Param::from(due_at), Param::from(cx.now())])?;
+        let params = [Param::from(due_at), Param::from(cx.now())];
+        let rows = tx.query_among(sql, &params, Among::Ints(&ids))?;
         let mut moved = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
         moved.sort_unstable();
         place(tx, cx, campaign, (batch.held, due_at), &moved)?;
@@ -413,7 +417,7 @@ fn together(at: Timestamp) -> Timestamp {
 }
 
 /// Puts recipients into batches that are not on the queue yet: fills up the last one that is due at the same time, then
-/// makes new ones. The rows learn of it here.
+/// makes new ones.
 pub(super) fn place(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -439,7 +443,6 @@ pub(super) fn place(
         let (added, rest) = ids.split_at((most - batch.recipients.len()).min(ids.len()));
         batch.recipients.extend(added);
         set_recipients(tx, campaign.id, batch.number, &batch.recipients)?;
-        name_batch(tx, campaign.id, batch.number, added)?;
         ids = rest;
     }
     for some in ids.chunks(most) {
@@ -475,8 +478,7 @@ fn insert(
         Param::Int(batch.held.into()),
         Param::from(batch.due_at),
     ];
-    tx.execute(sql, &params)?;
-    name_batch(tx, campaign, batch.number, &batch.recipients)
+    tx.execute(sql, &params).map(drop)
 }
 
 fn set_recipients(
@@ -495,56 +497,4 @@ fn set_recipients(
         Param::Int(ids.len() as i64),
     ];
     tx.execute(sql, &params).map(drop)
-}
-
-/// The rows say which batch they are in.
-fn name_batch(
-    tx: &mut Tx<'_>,
-    campaign: CampaignId,
-    number: i64,
-    ids: &[i64],
-) -> Result<(), DatabaseError> {
-    let id = batch_id(campaign, number);
-    on_rows(
-        tx,
-        "UPDATE campaign_recipients SET batch_id = $1 WHERE {ids}",
-        ids,
-        &[Param::Text(&id)],
-    )
-}
-
-/// Runs a statement on recipients: `{ids}` in it is the condition that names them.
-fn on_rows(
-    tx: &mut Tx<'_>,
-    sql: &str,
-    ids: &[i64],
-    params: &[Param<'_>],
-) -> Result<(), DatabaseError> {
-    query_rows(tx, sql, ids, params).map(drop)
-}
-
-pub(super) fn query_rows(
-    tx: &mut Tx<'_>,
-    sql: &str,
-    ids: &[i64],
-    params: &[Param<'_>],
-) -> Result<Vec<Row>, DatabaseError> {
-    if ids.is_empty() {
-        return Ok(Vec::new());
-    }
-    let place = params.len() + 1;
-    let mut params = params.to_vec();
-    match tx.dialect() {
-        Dialect::Sqlite => {
-            let json = store::json_of(&ids);
-            params.push(Param::Text(&json));
-            let among = format!("id IN (SELECT value FROM json_each(${place}))");
-            tx.query(&sql.replace("{ids}", &among), &params)
-        }
-        Dialect::Postgres => {
-            let ids: Vec<_> = ids.iter().copied().map(Some).collect();
-            params.push(Param::Ints(&ids));
-            tx.query(&sql.replace("{ids}", &format!("id = ANY(${place})")), &params)
-        }
-    }
 }

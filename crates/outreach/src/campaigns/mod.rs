@@ -10,11 +10,19 @@
 
 pub mod batches;
 pub mod brake;
+pub mod broadcast;
+pub mod control;
+pub mod draft;
 pub mod life;
-pub mod news;
+mod news;
 pub mod pace;
+mod snapshot;
+pub mod steps;
 pub mod store;
 pub mod tallies;
+#[cfg(test)]
+mod tests;
+pub mod variants;
 
 use std::fmt;
 use std::str::FromStr;
@@ -87,6 +95,8 @@ pub struct Campaign {
     pub last_error: Option<String>,
     pub progress: Progress,
     pub times: Times,
+    /// A fingerprint of what was asked for.
+    pub(super) request_hash: Option<String>,
 }
 
 /// Whom it comes from: named while it is a draft, frozen with its addresses when it starts.
@@ -196,6 +206,11 @@ impl Campaign {
     /// What its counters, its lines in the send log and its broadcast record are kept under.
     pub fn key(&self) -> String {
         key_of(self.id, self.external_key.as_deref())
+    }
+
+    pub(super) fn state(&self, now: Timestamp) -> life::State {
+        let due = self.times.scheduled_at.is_none_or(|at| at <= now);
+        life::State { status: self.status, paused_in: self.paused_in, due }
     }
 
     /// Which variant a recipient gets whose row has this arm: who was not part of a test gets the winner.

@@ -12,23 +12,20 @@ pub(super) struct Moved<'a> {
     pub(super) id: i64,
     pub(super) campaign: CampaignId,
     pub(super) key: &'a str,
-    pub(super) from: Status,
+    /// Whether it had not begun before.
+    pub(super) begins: bool,
     pub(super) to: Status,
     pub(super) reason: Option<&'a str>,
 }
 
 pub(super) fn tell(cx: &Cx, tx: &mut Tx<'_>, moved: &Moved<'_>) -> Result<(), DatabaseError> {
-    let event_type = match (moved.from, moved.to) {
-        // What goes on was started before.
-        (Status::Draft | Status::Scheduled, Status::Snapshotting) => EventType::CampaignStarted,
-        (Status::Paused, Status::Snapshotting) if moved.reason == Some("missed_start") => {
-            EventType::CampaignStarted
-        }
-        (_, Status::Paused) => EventType::CampaignPaused,
-        (_, Status::Sent) => EventType::CampaignFinished,
-        (_, Status::Cancelled) => EventType::CampaignCancelled,
-        (_, Status::Failed) => EventType::CampaignFailed,
-        _ => return Ok(()),
+    let event_type = match moved.to {
+        Status::Snapshotting if moved.begins => EventType::CampaignStarted,
+        Status::Paused => EventType::CampaignPaused,
+        Status::Sent => EventType::CampaignFinished,
+        Status::Cancelled => EventType::CampaignCancelled,
+        Status::Failed => EventType::CampaignFailed,
+        Status::Draft | Status::Scheduled | Status::Snapshotting | Status::Sending => return Ok(()),
     };
     let data = json!({
         "campaign_id": moved.campaign.get(),

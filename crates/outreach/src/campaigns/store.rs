@@ -153,9 +153,9 @@ const SELECT: &str = "SELECT id, workspace_id, client_id, external_key, name, au
     CAST(variants AS TEXT), test_percent, winner_metric, winner_wait_ms, tracking, CAST(metadata AS TEXT), scheduled_at,
     local_time, rate_per_hour, CAST(warmup AS TEXT), status, status_at, pause_reason, paused_in, last_error,
     recipient_count, batch_count, snapshot_cursor, snapshot_done_at, retry_cursor, decide_at, winner,
-    brake_released_at, created_at, updated_at, started_at, sent_at";
+    brake_released_at, created_at, updated_at, started_at, sent_at, request_hash";
 /// Where the bodies are, for those who ask for them.
-const BODIES: usize = 43;
+const BODIES: usize = 44;
 
 /// A campaign with its bodies.
 pub fn load(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Campaign>, DatabaseError> {
@@ -274,6 +274,7 @@ fn read(row: &Row) -> Result<Campaign, DatabaseError> {
             started_at: row.optional_time(41)?,
             sent_at: row.optional_time(42)?,
         },
+        request_hash: text(43)?,
     })
 }
 
@@ -305,6 +306,8 @@ pub struct Locked {
     pub decide_at: Option<Timestamp>,
     pub winner_wait_ms: Option<i64>,
     pub brake_released: bool,
+    /// What was asked for: whoever prepared something for another request has to prepare it again.
+    pub(super) request_hash: Option<String>,
 }
 
 /// Locks a campaign: every other change of it waits for the end of this transaction, and is decided on what it leaves. To
@@ -315,7 +318,7 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
                RETURNING external_key, status, paused_in, scheduled_at, snapshot_cursor, snapshot_done_at, retry_cursor,
                    recipient_count, batch_count, rate_per_hour, CAST(warmup AS TEXT), started_at, paced_until_us,
                    warmup_day, warmup_step, warmup_used, CAST(variants AS TEXT), winner, decide_at, winner_wait_ms,
-                   brake_released_at";
+                   brake_released_at, request_hash";
     let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::from(cx.now())];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -350,6 +353,7 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
         decide_at: row.optional_time(18)?,
         winner_wait_ms: row.optional_int(19)?,
         brake_released: row.optional_time(20)?.is_some(),
+        request_hash: row.optional_text(21)?.map(ToOwned::to_owned),
     }))
 }
 
@@ -411,6 +415,7 @@ fn move_to(
     reason: Option<&str>,
 ) -> Result<(), DatabaseError> {
     let from = campaign.status;
+    let waited = campaign.paused_in == Some(Status::Scheduled);
     let paused_in = (next == Status::Paused).then_some(from);
     let sql = "UPDATE campaigns SET status = $3, status_at = $4, updated_at = $4, paused_in = $5,
                    pause_reason = CASE WHEN $3 = 'paused' THEN $6 ELSE NULL END,
@@ -445,7 +450,7 @@ fn move_to(
         id: rows.first().ok_or(DatabaseError::NoRow)?.int(0)?,
         campaign: campaign.id,
         key: &campaign.key,
-        from,
+        begins: from.is_editable() || waited,
         to: next,
         reason,
     };
@@ -455,6 +460,65 @@ fn move_to(
     }
     (campaign.status, campaign.paused_in) = (next, paused_in);
     Ok(())
+}
+
+/// What a campaign sends from its start on, whatever becomes of templates and senders.
+#[derive(Debug, Clone)]
+pub(super) struct Frozen {
+    pub(super) template_version: Option<i64>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) from_email: String,
+    pub(super) from_name: Option<String>,
+    pub(super) reply_to: Option<String>,
+}
+
+pub(super) fn freeze(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    id: CampaignId,
+    frozen: &Frozen,
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaigns SET template_version = $3, variants = $4, from_email = $5, from_name = $6, reply_to = $7
+               WHERE workspace_id = $1 AND id = $2";
+    let variants = json_of(&frozen.variants);
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(id.get()),
+        frozen.template_version.into(),
+        Param::Text(&variants),
+        Param::Text(&frozen.from_email),
+        frozen.from_name.as_deref().into(),
+        frozen.reply_to.as_deref().into(),
+    ];
+    tx.execute(sql, &params).map(drop)
+}
+
+/// When it is to start.
+pub(super) fn set_schedule(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    id: CampaignId,
+    schedule: Option<Schedule>,
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaigns SET scheduled_at = $3, local_time = $4 WHERE workspace_id = $1 AND id = $2";
+    let local = match schedule {
+        Some(Schedule::Local(local)) => Some(local.to_string()),
+        Some(Schedule::At(_)) | None => None,
+    };
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(id.get()),
+        schedule.map(Schedule::due).into(),
+        local.as_deref().into(),
+    ];
+    tx.execute(sql, &params).map(drop)
+}
+
+/// An operator has seen why it stopped by itself.
+pub(super) fn release_brake(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaigns SET brake_released_at = $3 WHERE workspace_id = $1 AND id = $2";
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::from(cx.now())];
+    tx.execute(sql, &params).map(drop)
 }
 
 /// A worker will look at it.

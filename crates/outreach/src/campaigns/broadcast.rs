@@ -1,0 +1,138 @@
+//! The broadcast record of a campaign, as seed 000 has it: one item under `BROADCAST`, sorted by the time of the start.
+//!
+//! It is written once, when the recipients are known. What came back is not in it: the counters are merged in when it
+//! is read.
+
+use jiff::Timestamp;
+use serde_json::{Value as Json, json};
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{Condition, Cursor, Expect, Item, Key, Put, Query, StoreError, Value, tables};
+use tidings_people::keys::time;
+
+use super::Campaign;
+
+/// The partition of all broadcasts.
+pub const PARTITION: &str = "BROADCAST";
+/// What a record shows of the counters.
+pub const COUNTERS: [&str; 5] =
+    ["deliveryCount", "openCount", "clickCount", "bounceCount", "complaintCount"];
+
+/// A record with what came back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broadcast {
+    pub item: Item,
+    /// In the order of [`COUNTERS`].
+    pub counts: [i64; 5],
+}
+
+/// Which broadcasts, the newest first.
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    /// Started at this time or later.
+    pub from: Option<Timestamp>,
+    /// Started at this time or before.
+    pub to: Option<Timestamp>,
+    pub limit: usize,
+    pub after: Option<Cursor>,
+}
+
+pub fn key(started_at: Timestamp, campaign_key: &str) -> Key {
+    Key::new(PARTITION, format!("{}#{campaign_key}", time(started_at)))
+}
+
+/// Writes the record. If it is there already, it stays as it is.
+pub async fn write(cx: &Cx, campaign: &Campaign, subject: &str) -> Result<(), StorageError> {
+    let put = Put::new(&tables::MAIN, record(campaign, subject)).expect(Expect::Absent);
+    match cx.items().await?.put(put).await {
+        Ok(_) | Err(StoreError::ConditionFailed { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn record(campaign: &Campaign, subject: &str) -> Item {
+    let started_at = campaign.times.started_at.unwrap_or(campaign.status_at);
+    let content = campaign.content_for(Some(0));
+    let sender = [
+        ("fromEmail", campaign.sender.from_email.as_deref()),
+        ("fromName", campaign.sender.from_name.as_deref()),
+        ("replyToEmail", campaign.sender.reply_to.as_deref()),
+    ];
+    let sender =
+        sender.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
+    let mut item = tables::MAIN.bare_item(&key(started_at, &campaign.key()));
+    item.set("broadcastId", campaign.key());
+    if let Some(template) = &content.template {
+        item.set("templateKey", template.key.as_str());
+    }
+    item.set("subject", subject);
+    item.set("sender", Value::M(sender.collect()));
+    item.set("filters", value(&nameless(&campaign.filter)));
+    item.set("audienceSize", campaign.progress.recipients);
+    item.set("sentAt", time(started_at));
+    item
+}
+
+/// A list of people becomes their number: the record outlives them.
+fn nameless(filter: &Json) -> Json {
+    match filter {
+        Json::Array(list) => list.iter().map(nameless).collect(),
+        Json::Object(fields) => {
+            let field = |(name, inner): (&String, &Json)| match (name.as_str(), inner) {
+                ("contacts", Json::Array(people)) => (name.clone(), json!(people.len())),
+                _ => (name.clone(), nameless(inner)),
+            };
+            Json::Object(fields.iter().map(field).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+fn value(json: &Json) -> Value {
+    serde_json::from_str(&json.to_string()).unwrap_or(Value::Null)
+}
+
+/// A broadcast by its id. `None` if there is none.
+pub async fn get(cx: &Cx, id: &str) -> Result<Option<Broadcast>, StorageError> {
+    let items = cx.items().await?;
+    let mut after = None;
+    loop {
+        let query = Query::new(&tables::MAIN, PARTITION)
+            .filter(Condition::eq("broadcastId", id))
+            .backward()
+            .after(after);
+        let page = items.query(query).await?;
+        if let Some(item) = page.items.into_iter().next() {
+            return Ok(merge(cx, vec![item]).await?.pop());
+        }
+        match page.cursor {
+            next @ Some(_) => after = next,
+            None => return Ok(None),
+        }
+    }
+}
+
+/// The newest first.
+pub async fn list(cx: &Cx, list: List) -> Result<(Vec<Broadcast>, Option<Cursor>), StorageError> {
+    let from = time(list.from.unwrap_or(Timestamp::UNIX_EPOCH));
+    // Whatever follows the time in a key is below this.
+    let to = format!("{}~", list.to.map_or_else(|| "9999".to_owned(), time));
+    let query = Query::new(&tables::MAIN, PARTITION)
+        .between(from, to)
+        .backward()
+        .limit(list.limit.clamp(1, 100))
+        .after(list.after);
+    let page = cx.items().await?.query(query).await?;
+    Ok((merge(cx, page.items).await?, page.cursor))
+}
+
+async fn merge(cx: &Cx, items: Vec<Item>) -> Result<Vec<Broadcast>, StorageError> {
+    let id = |item: &Item| item.text("broadcastId").unwrap_or_default().to_owned();
+    let keys: Vec<_> =
+        items.iter().map(|item| Key::new(format!("STATS#{}", id(item)), "COUNTERS")).collect();
+    let counters = cx.items().await?.batch_get(&tables::MAIN, &keys).await?;
+    let merged = items.into_iter().zip(counters).map(|(item, counters)| {
+        let count = |name| counters.as_ref().and_then(|item| item.integer(name)).unwrap_or(0);
+        Broadcast { item, counts: COUNTERS.map(count) }
+    });
+    Ok(merged.collect())
+}

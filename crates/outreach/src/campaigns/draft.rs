@@ -1,0 +1,349 @@
+//! Drafts: writing a campaign down, changing and deleting it while that can be done, and looking at it.
+
+mod check;
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tidings_access::{ClientId, Cx, Limit, Page, Slug, StorageError};
+pub use tidings_delivery::transactional::Wrong;
+use tidings_kernel::hex;
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::life::{Command, Illegal, decide};
+use super::store::{self, Fields, Moved};
+use super::{Campaign, CampaignId, Content, Schedule, Status, Test, Tracking, Variant};
+
+pub use check::{
+    MAX_KEY, MAX_METADATA_BYTES, MAX_NAME, MAX_VARIANTS, MAX_WAIT_MS, MAX_WARMUP, MIN_WAIT_MS,
+};
+
+/// A campaign as somebody wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draft {
+    pub client: ClientId,
+    /// What the caller calls it, and its counters are kept under: unique in the workspace.
+    pub key: Option<String>,
+    pub name: String,
+    /// Only those who are subscribed to this audience.
+    pub audience: Option<Slug>,
+    pub topic: Option<Slug>,
+    /// Whom it means: a condition (`audience`). `{}` is everybody.
+    pub filter: Value,
+    pub sender: Option<Slug>,
+    pub content: Content,
+    pub variants: Vec<Variant>,
+    pub test: Option<Test>,
+    pub tracking: Tracking,
+    pub metadata: Map<String, Value>,
+    pub schedule: Option<Schedule>,
+    pub rate_per_hour: Option<i64>,
+    pub warmup: Vec<i64>,
+}
+
+/// Which campaign, and whose: a client sees no other client's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Find {
+    pub id: CampaignId,
+    /// `None` for whoever may see those of all clients.
+    pub client: Option<ClientId>,
+}
+
+/// Which campaigns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct List {
+    pub client: Option<ClientId>,
+    pub status: Option<Status>,
+    /// The last one of the page before.
+    pub after: Option<CampaignId>,
+    pub limit: Limit,
+}
+
+/// A campaign that was written down, now or before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drafted {
+    pub campaign: Campaign,
+    pub created: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DraftError {
+    #[error("the campaign was not written down: {}", .0.iter().map(|one| format!("{}: {}", one.field, one.message)).collect::<Vec<_>>().join("; "))]
+    Invalid(Vec<Wrong>),
+    #[error("there is no campaign {0}")]
+    Missing(CampaignId),
+    #[error("the key {0} is that of another campaign")]
+    KeyReused(String),
+    #[error("campaign {id} cannot be changed: {why}")]
+    Illegal { id: CampaignId, why: Illegal },
+    #[error("the campaign could not be written down")]
+    Store(#[from] StorageError),
+}
+
+impl From<DatabaseError> for DraftError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    #[error("there is no campaign {0}")]
+    Missing(CampaignId),
+    #[error("the campaign could not be reached")]
+    Store(#[from] DatabaseError),
+}
+
+impl Draft {
+    /// The least that a campaign needs.
+    pub fn of(client: ClientId, name: impl Into<String>, content: Content) -> Self {
+        Self {
+            client,
+            key: None,
+            name: name.into(),
+            audience: None,
+            topic: None,
+            filter: json!({}),
+            sender: None,
+            content,
+            variants: Vec::new(),
+            test: None,
+            tracking: Tracking::On,
+            metadata: Map::new(),
+            schedule: None,
+            rate_per_hour: None,
+            warmup: Vec::new(),
+        }
+    }
+
+    /// Tells one request from another.
+    fn fingerprint(&self) -> String {
+        let content = &self.content;
+        let schedule = match self.schedule {
+            None => Value::Null,
+            Some(Schedule::At(at)) => json!(at.to_string()),
+            Some(Schedule::Local(local)) => json!(local.to_string()),
+        };
+        let test = self.test.map(|test| json!([test.percent, test.metric.as_str(), test.wait_ms]));
+        let all = json!([
+            self.client.get(),
+            self.key,
+            self.name,
+            self.audience.as_ref().map(Slug::as_str),
+            self.topic.as_ref().map(Slug::as_str),
+            self.filter,
+            self.sender.as_ref().map(Slug::as_str),
+            content.template.as_ref().map(|template| &template.key),
+            [&content.subject, &content.preview_text, &content.html, &content.text],
+            self.variants,
+            test,
+            self.tracking,
+            self.metadata,
+            schedule,
+            self.rate_per_hour,
+            self.warmup,
+        ]);
+        hex(&Sha256::digest(all.to_string()))
+    }
+}
+
+/// Writes a campaign down. The same request with the same key finds the campaign that it made before, wherever that is
+/// by now.
+pub async fn create(cx: &Cx, draft: Draft) -> Result<Drafted, DraftError> {
+    write(cx, draft, Existing::MustBeTheSame).await
+}
+
+/// Writes a campaign down under its key, or puts it in the place of the draft that has it.
+pub async fn put(cx: &Cx, draft: Draft) -> Result<Drafted, DraftError> {
+    write(cx, draft, Existing::IsReplaced).await
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    MustBeTheSame,
+    IsReplaced,
+}
+
+async fn write(cx: &Cx, draft: Draft, existing: Existing) -> Result<Drafted, DraftError> {
+    let wrong = check::check(cx, &draft).await?;
+    let (within, hash) = (cx.clone(), draft.fingerprint());
+    let write = cx.database().write_committed(move |tx| {
+        let fields = resolve(tx, &within, &draft, (&hash, wrong.clone()))?;
+        if let Some(id) = store::insert(tx, &within, &fields)? {
+            within.record(tx, "campaign.create", "campaign", &id.to_string())?;
+            let campaign = store::load(tx, &within, id)?.ok_or(DatabaseError::NoRow)?;
+            return Ok(Drafted { campaign, created: true });
+        }
+        let key = draft.key.clone().unwrap_or_default();
+        let found = store::by_key(tx, &within, &key)?;
+        let (id, client, before) = found.ok_or(DatabaseError::Conflict)?;
+        if client != draft.client {
+            return Err(DraftError::KeyReused(key));
+        }
+        if before.as_deref() != Some(&hash) {
+            match existing {
+                Existing::MustBeTheSame => return Err(DraftError::KeyReused(key)),
+                Existing::IsReplaced => replace(tx, &within, id, &fields)?,
+            }
+        }
+        let campaign = store::load(tx, &within, id)?.ok_or(DatabaseError::NoRow)?;
+        Ok(Drafted { campaign, created: false })
+    });
+    write.await
+}
+
+/// Changes a campaign that is a draft or scheduled. A new time moves its start.
+pub async fn update(cx: &Cx, find: Find, draft: Draft) -> Result<Campaign, DraftError> {
+    let wrong = check::check(cx, &draft).await?;
+    let (within, hash) = (cx.clone(), draft.fingerprint());
+    let update = cx.database().write_committed(move |tx| {
+        let before = visible(tx, &within, find)?;
+        if before.client != draft.client {
+            return Err(DraftError::Missing(find.id));
+        }
+        let fields = resolve(tx, &within, &draft, (&hash, wrong.clone()))?;
+        if let Some(key) = &draft.key
+            && let Some((other, ..)) = store::by_key(tx, &within, key)?
+            && other != find.id
+        {
+            return Err(DraftError::KeyReused(key.clone()));
+        }
+        replace(tx, &within, find.id, &fields)?;
+        Ok(store::load(tx, &within, find.id)?.ok_or(DatabaseError::NoRow)?)
+    });
+    update.await
+}
+
+fn replace(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId, fields: &Fields) -> Result<(), DraftError> {
+    let locked = store::lock(tx, cx, id)?.ok_or(DraftError::Missing(id))?;
+    let illegal = |why| DraftError::Illegal { id, why };
+    decide(locked.state(cx.now()), Command::Edit).map_err(illegal)?;
+    let mut fields = fields.clone();
+    if locked.status == Status::Scheduled {
+        // What is scheduled has a time. One that has passed begins as soon as a worker looks.
+        match fields.schedule {
+            Some(schedule) => store::step_at(tx, cx, id, schedule.due())?,
+            None => fields.schedule = store::glance(tx, cx, id)?.and_then(|before| before.schedule),
+        }
+    }
+    store::update(tx, cx, id, &fields)?;
+    cx.record(tx, "campaign.update", "campaign", &id.to_string())?;
+    Ok(())
+}
+
+/// Deletes a draft.
+pub async fn delete(cx: &Cx, find: Find) -> Result<(), DraftError> {
+    let within = cx.clone();
+    let delete = cx.database().write_committed(move |tx| {
+        visible(tx, &within, find)?;
+        let locked = store::lock(tx, &within, find.id)?.ok_or(DraftError::Missing(find.id))?;
+        let illegal = |why| DraftError::Illegal { id: find.id, why };
+        decide(locked.state(within.now()), Command::Delete).map_err(illegal)?;
+        let params = [Param::Int(within.workspace_id().get()), Param::Int(find.id.get())];
+        tx.execute("DELETE FROM campaigns WHERE workspace_id = $1 AND id = $2", &params)?;
+        within.record(tx, "campaign.delete", "campaign", &find.id.to_string())?;
+        Ok(())
+    });
+    delete.await
+}
+
+pub async fn get(cx: &Cx, find: Find) -> Result<Campaign, FindError> {
+    let within = cx.clone();
+    let get = cx.database().read(move |tx| {
+        let found = store::load(tx, &within, find.id)?;
+        found.filter(|one| find.sees(one)).ok_or(FindError::Missing(find.id))
+    });
+    get.await
+}
+
+/// The campaign that has a key.
+pub async fn by_key(
+    cx: &Cx,
+    key: String,
+    client: Option<ClientId>,
+) -> Result<Option<Campaign>, DatabaseError> {
+    let within = cx.clone();
+    let find = cx.database().read(move |tx| {
+        let Some((id, ..)) = store::by_key(tx, &within, &key)? else { return Ok(None) };
+        let found = store::load(tx, &within, id)?;
+        Ok(found.filter(|one| Find { id, client }.sees(one)))
+    });
+    find.await
+}
+
+/// The newest first, without their bodies.
+pub async fn list(cx: &Cx, list: List) -> Result<Page<Campaign, CampaignId>, DatabaseError> {
+    let within = cx.clone();
+    let find = cx.database().read(move |tx| {
+        let before = list.after.map_or(i64::MAX, CampaignId::get);
+        let which = (list.client, list.status);
+        let found = store::list(tx, &within, which, (before, list.limit.and_one()))?;
+        Ok(Page::cut(found, list.limit, |campaign: &Campaign| campaign.id))
+    });
+    find.await
+}
+
+/// What happened to a campaign, the latest first.
+pub async fn moves(cx: &Cx, find: Find) -> Result<Vec<Moved>, FindError> {
+    let within = cx.clone();
+    let find = cx.database().read(move |tx| {
+        let found = store::glance(tx, &within, find.id)?;
+        found.filter(|one| find.sees(one)).ok_or(FindError::Missing(find.id))?;
+        Ok(store::moves(tx, &within, find.id, 100)?)
+    });
+    find.await
+}
+
+impl Find {
+    pub(super) fn sees(self, campaign: &Campaign) -> bool {
+        self.client.is_none_or(|client| client == campaign.client)
+    }
+}
+
+fn visible(tx: &mut Tx<'_>, cx: &Cx, find: Find) -> Result<Campaign, DraftError> {
+    let found = store::glance(tx, cx, find.id)?;
+    found.filter(|one| find.sees(one)).ok_or(DraftError::Missing(find.id))
+}
+
+/// Finds what a draft names, and adds what there is not to what is wrong with it.
+fn resolve(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    draft: &Draft,
+    (hash, mut wrong): (&str, Vec<Wrong>),
+) -> Result<Fields, DraftError> {
+    let workspace = cx.workspace_id().get();
+    let mut find = |table: &str, field: &str, slug: Option<&Slug>| {
+        let Some(slug) = slug else { return Ok(None) };
+        let sql = format!("SELECT id FROM {table} WHERE workspace_id = $1 AND slug = $2");
+        let rows = tx.query(&sql, &[Param::Int(workspace), Param::Text(slug.as_str())])?;
+        let id = rows.first().map(|row| row.int(0)).transpose()?;
+        if id.is_none() {
+            let message = format!("there is no {field} {slug}");
+            wrong.push(Wrong { field: field.to_owned(), message });
+        }
+        Ok::<_, DatabaseError>(id)
+    };
+    let audience = find("audiences", "audience", draft.audience.as_ref())?;
+    let topic = find("topics", "topic", draft.topic.as_ref())?;
+    if !wrong.is_empty() {
+        return Err(DraftError::Invalid(wrong));
+    }
+    Ok(Fields {
+        client: draft.client,
+        key: draft.key.clone(),
+        hash: hash.to_owned(),
+        name: draft.name.trim().to_owned(),
+        audience,
+        topic,
+        filter: draft.filter.clone(),
+        sender: draft.sender.as_ref().map(ToString::to_string),
+        content: draft.content.clone(),
+        variants: draft.variants.clone(),
+        test: draft.test,
+        tracking: draft.tracking,
+        metadata: Value::Object(draft.metadata.clone()),
+        schedule: draft.schedule,
+        rate_per_hour: draft.rate_per_hour,
+        warmup: draft.warmup.clone(),
+    })
+}

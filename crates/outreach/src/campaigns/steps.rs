@@ -1,0 +1,292 @@
+//! The worker of `campaign-steps`: looks at a campaign and does what it has to do next.
+//!
+//! A message says only which campaign; what there is to do, its row says. So a message can come twice, late or for
+//! nothing. Long work is done in pages, each one commit; after some of them the worker lets somebody else go on, with a
+//! message in the commit of the last page, so that no lease runs out.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use tidings_access::{Access, Cx, StorageError};
+use tidings_jobs::contracts::CampaignStep;
+use tidings_jobs::{Handler, Outcome, Work, for_contract};
+use tidings_kernel::causes;
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::batches::{self, Finished};
+use super::life::Command;
+use super::snapshot::{Page, Then};
+use super::store::{self, Locked};
+use super::tallies::{self, Counts, ENDED};
+use super::{Campaign, CampaignId, Status, brake, broadcast, control, snapshot, variants};
+
+/// A start that is later than this is not made without asking.
+const LATE: SignedDuration = SignedDuration::from_hours(1);
+/// So many pages a worker does before somebody else may go on.
+const PAGES: usize = 20;
+/// So many rows are collected at once to be sent again.
+const ROWS: i64 = 500;
+/// So many batches of a cancelled campaign are ended at once.
+const BATCHES: i64 = 20;
+
+struct Steps {
+    access: Access,
+}
+
+/// Who works on the queue `campaign-steps`.
+pub fn handler(access: Access) -> Arc<dyn Handler> {
+    for_contract(Steps { access })
+}
+
+/// What comes after a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    /// There is something to do at once.
+    More,
+    Nothing,
+}
+
+#[async_trait]
+impl Work<CampaignStep> for Steps {
+    async fn work(&self, message: CampaignStep) -> Outcome {
+        let id = CampaignId::from(message.campaign_id);
+        match self.steps(id).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => {
+                Outcome::retry(format!("campaign {id} could not go on: {}", causes(&error)))
+            }
+        }
+    }
+}
+
+impl Steps {
+    async fn steps(&self, id: CampaignId) -> Result<(), StorageError> {
+        let workspace = self.access.database().read(move |tx| {
+            let sql = "SELECT workspace_id FROM campaigns WHERE id = $1";
+            tx.query(sql, &[Param::Int(id.get())])?.first().map(|row| row.int(0)).transpose()
+        });
+        let workspace: Result<Option<i64>, DatabaseError> = workspace.await;
+        // It was a draft that somebody deleted.
+        let Some(workspace) = workspace? else { return Ok(()) };
+        for turn in 1.. {
+            // Each turn has its own time: what is due is decided by it.
+            let Some(cx) = self.access.working_for(workspace).await? else { return Ok(()) };
+            let within = cx.clone();
+            let load = cx.database().read(move |tx| store::glance(tx, &within, id));
+            let found: Result<Option<Campaign>, DatabaseError> = load.await;
+            let Some(campaign) = found? else { return Ok(()) };
+            let then = if turn >= PAGES { Then::Yield } else { Then::GoOn };
+            let next = step(&cx, &campaign, then).await?;
+            if next == Next::Nothing || then == Then::Yield {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn step(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+    match campaign.status {
+        Status::Draft | Status::Paused | Status::Sent | Status::Failed => Ok(Next::Nothing),
+        Status::Scheduled => begin(cx, campaign).await,
+        Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
+            match snapshot::page(cx, campaign, then).await? {
+                // Whoever was faster may be a worker that nobody waits for any more, so this one goes on, too.
+                Ok(Page::Written | Page::Last | Page::Overtaken) => Ok(Next::More),
+                Err(why) => fail(cx, campaign, why).await,
+            }
+        }
+        Status::Snapshotting => send(cx, campaign).await,
+        Status::Sending => go_on(cx, campaign, then).await,
+        Status::Cancelled => end_batches(cx, campaign, then).await,
+    }
+}
+
+/// Begins a campaign whose time has come, unless it is too late for that.
+async fn begin(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
+    let Some(at) = campaign.times.scheduled_at.filter(|at| *at <= cx.now()) else {
+        // It was put off. Its timer is armed for then.
+        return Ok(Next::Nothing);
+    };
+    let is_late = cx.now().duration_since(at) > LATE;
+    let frozen = match is_late {
+        true => None,
+        false => match snapshot::freeze(cx, campaign).await? {
+            Ok(frozen) => Some(frozen),
+            Err(wrong) => {
+                let why: Vec<_> =
+                    wrong.iter().map(|one| format!("{}: {}", one.field, one.message)).collect();
+                return fail(cx, campaign, why.join("; ")).await;
+            }
+        },
+    };
+    let (within, campaign) = (cx.clone(), campaign.clone());
+    let begin = cx.database().write_committed(move |tx| {
+        // If it was changed in the meantime, it is looked at again.
+        let locked = control::lock_same(tx, &within, &campaign)?;
+        let Some(mut locked) = locked else { return Ok(Next::More) };
+        match &frozen {
+            Some(frozen) => {
+                control::begin(tx, &within, &mut locked, Command::Start, frozen)?;
+                // The message that this sends goes on with it.
+                Ok::<_, DatabaseError>(Next::Nothing)
+            }
+            None => {
+                let reason = Some(control::MISSED_START);
+                store::make_move(tx, &within, &mut locked, Command::Pause, reason)?.ok();
+                Ok(Next::Nothing)
+            }
+        }
+    });
+    Ok(begin.await?)
+}
+
+/// All recipients are known: the broadcast is recorded, and sending begins.
+async fn send(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
+    let subject = snapshot::subject(cx, campaign).await?;
+    broadcast::write(cx, campaign, &subject).await?;
+    let (within, id) = (cx.clone(), campaign.id);
+    let came = brake::came(cx, &campaign.key()).await?;
+    let send = cx.database().write_committed(move |tx| {
+        let Some(mut locked) = store::lock(tx, &within, id)? else { return Ok(()) };
+        if locked.snapshot_done {
+            // Whoever was faster has fed the first batches, or somebody has paused or cancelled it.
+            store::make_move(tx, &within, &mut locked, Command::Send, None)?.ok();
+            batches::feed(tx, &within, &mut locked, &came)?;
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    send.await?;
+    Ok(Next::Nothing)
+}
+
+/// Collects what is to be sent again, decides the winner of a test, and feeds.
+async fn go_on(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+    let (within, id) = (cx.clone(), campaign.id);
+    if let Some(cursor) = campaign.progress.retry_cursor {
+        let collect = cx.database().write_committed(move |tx| {
+            let locked = store::lock(tx, &within, id)?;
+            let current = |locked: &Locked| {
+                locked.status == Status::Sending && locked.retry_cursor == Some(cursor)
+            };
+            let Some(mut locked) = locked.filter(current) else { return Ok(()) };
+            collect_failed(tx, &within, &mut locked, cursor)?;
+            if then == Then::Yield {
+                store::step(tx, &within, id)?;
+            }
+            Ok::<_, DatabaseError>(())
+        });
+        collect.await?;
+        return Ok(Next::More);
+    }
+    let winner = winner(cx, campaign).await?;
+    let came = brake::came(cx, &campaign.key()).await?;
+    let feed = cx.database().write_committed(move |tx| {
+        let Some(mut locked) = store::lock(tx, &within, id)? else { return Ok(()) };
+        if let Some(winner) = winner
+            && locked.winner.is_none()
+            && locked.status == Status::Sending
+        {
+            locked.winner = Some(winner);
+            let sql = "UPDATE campaign_batches SET held = 0
+                       WHERE campaign_id = $1 AND held = 1 AND fed_at IS NULL";
+            tx.execute(sql, &[Param::Int(id.get())])?;
+            locked.save(tx, &within)?;
+        }
+        batches::feed(tx, &within, &mut locked, &came)
+    });
+    feed.await?;
+    Ok(Next::Nothing)
+}
+
+/// The place of the variant that did best, if it is time to say so.
+async fn winner(cx: &Cx, campaign: &Campaign) -> Result<Option<i64>, StorageError> {
+    let progress = &campaign.progress;
+    let (Some(test), None) = (campaign.test, progress.winner) else { return Ok(None) };
+    if progress.decide_at.is_none_or(|at| at > cx.now()) {
+        return Ok(None);
+    }
+    let (within, id, count) = (cx.clone(), campaign.id, campaign.variants.len());
+    let arms = cx.database().read(move |tx| variants::count(tx, &within, id, count)).await?;
+    Ok(Some(variants::best(test.metric, &arms)))
+}
+
+/// Makes failed rows pending again, a page of them.
+fn collect_failed(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    locked: &mut Locked,
+    cursor: i64,
+) -> Result<(), DatabaseError> {
+    let sql = format!(
+        "SELECT id, {ENDED} FROM campaign_recipients
+         WHERE workspace_id = $1 AND campaign_id = $2 AND status = 'failed' AND id > $3 AND sent_at IS NULL
+               AND email IS NOT NULL AND tallied IS NOT NULL
+         ORDER BY id LIMIT $4"
+    );
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(locked.id.get()),
+        Param::Int(cursor),
+        Param::Int(ROWS),
+    ];
+    let rows = tx.query(&sql, &params)?;
+    locked.retry_cursor = rows.last().map(|row| row.int(0)).transpose()?;
+    let mut counts = Counts::default();
+    let mut ids = Vec::new();
+    for row in &rows {
+        let Some(ended) = tallies::read(row, 1)? else { continue };
+        // What came back a moment ago may have changed it: then it is not failed any more.
+        let sql = "UPDATE campaign_recipients
+                   SET status = 'pending', attempts = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
+                       handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2
+                   WHERE id = $1 AND status = 'failed' AND sent_at IS NULL AND email IS NOT NULL";
+        let id = row.int(0)?;
+        if tx.execute(sql, &[Param::Int(id), Param::from(cx.now())])? == 1 {
+            counts.row(&ended, -1);
+            ids.push(id);
+        }
+    }
+    batches::place(tx, cx, locked, (false, cx.now()), &ids)?;
+    tallies::add(tx, cx, locked.id, &counts)?;
+    locked.save(tx, cx)
+}
+
+/// Ends the batches of a cancelled campaign that are not on the queue. Those that are, their worker ends.
+async fn end_batches(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+    let (within, id) = (cx.clone(), campaign.id);
+    let end = cx.database().write_committed(move |tx| {
+        let locked = store::lock(tx, &within, id)?;
+        let cancelled = |locked: &Locked| locked.status == Status::Cancelled;
+        let Some(locked) = locked.filter(cancelled) else { return Ok(Next::Nothing) };
+        let sql = "SELECT number FROM campaign_batches
+                   WHERE campaign_id = $1 AND fed_at IS NULL ORDER BY held, due_at, number LIMIT $2";
+        let rows = tx.query(sql, &[Param::Int(id.get()), Param::Int(BATCHES)])?;
+        for row in &rows {
+            let ended = batches::give_up_locked(tx, &within, &locked, row.int(0)?)?;
+            debug_assert_eq!(ended, Finished::Now, "what is not on the queue nobody hands over");
+        }
+        if rows.is_empty() {
+            return Ok(Next::Nothing);
+        }
+        if then == Then::Yield {
+            store::step(tx, &within, id)?;
+        }
+        Ok::<_, DatabaseError>(Next::More)
+    });
+    Ok(end.await?)
+}
+
+/// It cannot be sent, and trying again would not help.
+async fn fail(cx: &Cx, campaign: &Campaign, why: String) -> Result<Next, StorageError> {
+    let (within, campaign) = (cx.clone(), campaign.clone());
+    let fail = cx.database().write_committed(move |tx| {
+        let Some(mut locked) = control::lock_same(tx, &within, &campaign)? else {
+            return Ok(Next::More);
+        };
+        store::make_move(tx, &within, &mut locked, Command::Fail, Some(&why))?.ok();
+        Ok::<_, DatabaseError>(Next::Nothing)
+    });
+    Ok(fail.await?)
+}
