@@ -115,7 +115,8 @@ impl Under<'_> {
     fn places(&self) -> impl Iterator<Item = (Key, Option<(&'static str, &str)>)> {
         let day = self.at.to_zoned(TimeZone::UTC).date();
         let of_day = (keys::day(day, keys::shard(self.id)), None);
-        let template = self.template_key.map(|key| (keys::template(key), Some(("templateKey", key))));
+        let template =
+            self.template_key.map(|key| (keys::template(key), Some(("templateKey", key))));
         let sequence = self.sequence_id.map(|id| (keys::sequence(id), Some(("sequenceId", id))));
         [Some(of_day), template, sequence].into_iter().flatten()
     }

@@ -140,11 +140,7 @@ impl<'a> Open<'a> {
     }
 
     /// What stood in the way is not read again: a read does not show a line past its time, and the write meets it.
-    async fn after(
-        mut self,
-        cx: &Cx,
-        reasons: &[Cancellation],
-    ) -> Result<After<'a>, StorageError> {
+    async fn after(mut self, cx: &Cx, reasons: &[Cancellation]) -> Result<After<'a>, StorageError> {
         match (reasons.first(), reasons.get(1)) {
             (Some(Cancellation::ConditionFailed { current }), _) => {
                 let there = current.as_ref().and_then(|item| item.text("message"));

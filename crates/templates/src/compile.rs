@@ -124,10 +124,7 @@ pub fn compile(
 }
 
 /// Checks lines and makes them ready. They can call no partials.
-pub fn compile_lines(
-    subject: Option<&str>,
-    preheader: Option<&str>,
-) -> Result<Lines, Vec<Fault>> {
+pub fn compile_lines(subject: Option<&str>, preheader: Option<&str>) -> Result<Lines, Vec<Fault>> {
     let source = Source {
         subject: subject.unwrap_or("-").to_owned(),
         preheader: preheader.map(ToOwned::to_owned),

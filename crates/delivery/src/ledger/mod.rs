@@ -5,8 +5,8 @@
 
 mod campaign;
 pub mod marks;
-pub mod news;
 mod messages;
+pub mod news;
 pub mod tallies;
 #[cfg(test)]
 mod tests;

@@ -134,7 +134,9 @@ async fn a_line_past_its_time_is_not_counted_again(bed: &Bed) {
 async fn everything(bed: &Bed) -> Vec<Item> {
     let items = bed.cx().await.items().await.unwrap();
     let mut all = items.scan(Scan::new(&tables::MAIN).limit(5_000)).await.unwrap().items;
-    all.sort_by_key(|item| (item.text("PK").map(str::to_owned), item.text("SK").map(str::to_owned)));
+    all.sort_by_key(|item| {
+        (item.text("PK").map(str::to_owned), item.text("SK").map(str::to_owned))
+    });
     all
 }
 
@@ -163,7 +165,8 @@ async fn many_lines_at_once_are_what_each_would_be_alone(bed: &Bed) {
     let alone = Bed::memory().await;
     for round in 0..4 {
         let lines = some_lines(&mut random);
-        let (together, cx) = (record_all(&bed.cx().await, &lines, Some(30)).await.unwrap(), alone.cx().await);
+        let (together, cx) =
+            (record_all(&bed.cx().await, &lines, Some(30)).await.unwrap(), alone.cx().await);
         for (line, at) in lines.iter().zip(together) {
             assert_eq!(record(&cx, line, Some(30)).await.unwrap(), at, "in round {round}");
         }

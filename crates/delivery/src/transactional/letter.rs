@@ -8,7 +8,9 @@ use serde_json::{Map, Value};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Mail};
 use tidings_mail::{ComposeError, Kind, Letter, Mailbox, compose};
-use tidings_templates::{Compiled, Fault, Part, RenderError, Rendered, Source as Written, compile_lines};
+use tidings_templates::{
+    Compiled, Fault, Part, RenderError, Rendered, Source as Written, compile_lines,
+};
 
 use super::accept::wrong;
 use super::request::{Lines, Tracking, Wrong};

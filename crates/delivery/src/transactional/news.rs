@@ -7,8 +7,8 @@ use tidings_webhooks::announce;
 
 use super::letter::source;
 use super::store::Sendable;
-pub(super) use crate::ledger::news::{About, News};
 use crate::ledger::news::announcement;
+pub(super) use crate::ledger::news::{About, News};
 
 pub(super) fn tell(
     cx: &Cx,

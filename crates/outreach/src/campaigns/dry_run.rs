@@ -7,10 +7,8 @@ use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::Wrong;
 
 use super::draft::{self, Draft, DraftError};
-use super::{
-    Campaign, CampaignId, Progress, Sender, Status, Times, snapshot,
-};
-use crate::audience::{Condition, Preview, Previewed, Walk, preview};
+use super::{Campaign, CampaignId, Progress, Sender, Status, Times, snapshot};
+use crate::audience::{Condition, Preview, Previewed, Violation, Walk, preview};
 
 /// What would happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,9 +27,15 @@ pub async fn of_campaign(
     campaign: &Campaign,
     seen: Seen<'_>,
 ) -> Result<DryRun, StorageError> {
-    let obstacles = snapshot::freeze(cx, campaign).await?.err().unwrap_or_default();
-    // What is written down was read before.
-    let condition = Condition::parse(&campaign.filter, "filter").unwrap_or_default();
+    let mut obstacles = snapshot::freeze(cx, campaign).await?.err().unwrap_or_default();
+    let condition = match Condition::parse(&campaign.filter, "filter") {
+        Ok(condition) => condition,
+        Err(wrong) => {
+            let told = |one: Violation| Wrong { field: one.path, message: one.message };
+            obstacles.extend(wrong.into_iter().map(told));
+            return Ok(DryRun { preview: Preview::default(), obstacles });
+        }
+    };
     let (client, audience) = (campaign.client, campaign.audience);
     let walk = Walk { condition, client, audience, profiles: false };
     let previewed = Previewed { walk, topic: campaign.topic };

@@ -13,16 +13,20 @@ pub mod brake;
 pub mod broadcast;
 pub mod control;
 pub mod draft;
+pub mod dry_run;
 pub mod life;
+pub mod named;
 mod news;
 pub mod pace;
 mod snapshot;
 pub mod steps;
 pub mod store;
 pub mod tallies;
+pub mod test_send;
 #[cfg(test)]
 mod tests;
 pub mod variants;
+pub mod written;
 
 use std::fmt;
 use std::str::FromStr;

@@ -35,11 +35,7 @@ pub struct Slugs {
 }
 
 /// The campaign that is called so, with its bodies. A client sees no other client's.
-pub async fn find(
-    cx: &Cx,
-    name: &Name,
-    client: Option<ClientId>,
-) -> Result<Campaign, NameError> {
+pub async fn find(cx: &Cx, name: &Name, client: Option<ClientId>) -> Result<Campaign, NameError> {
     let missing = || NameError::Missing(name.clone());
     let by_id = |id| async move {
         match draft::get(cx, Find { id, client }).await {
@@ -52,12 +48,10 @@ pub async fn find(
         Name::Id(id) => by_id(*id).await,
         Name::Key(key) => match made_of(key) {
             // Whoever has a key of his own is not known by the other one.
-            Some(id) => {
-                by_id(id).await.and_then(|found| match found.external_key {
-                    None => Ok(found),
-                    Some(_) => Err(missing()),
-                })
-            }
+            Some(id) => by_id(id).await.and_then(|found| match found.external_key {
+                None => Ok(found),
+                Some(_) => Err(missing()),
+            }),
             None => draft::by_key(cx, key.clone(), client).await?.ok_or_else(missing),
         },
     }
@@ -80,7 +74,8 @@ pub async fn slugs(cx: &Cx, campaigns: &[&Campaign]) -> Result<Slugs, DatabaseEr
             if ids.is_empty() {
                 return Ok(BTreeMap::new());
             }
-            let sql = format!("SELECT id, slug FROM {table} WHERE workspace_id = $1 AND id {{among}}");
+            let sql =
+                format!("SELECT id, slug FROM {table} WHERE workspace_id = $1 AND id {{among}}");
             let rows = tx.query_among(&sql, &[Param::Int(workspace)], Among::Ints(ids))?;
             let pair = |row: &tidings_sql::Row| Ok((row.int(0)?, row.text(1)?.to_owned()));
             rows.iter().map(pair).collect::<Result<_, DatabaseError>>()

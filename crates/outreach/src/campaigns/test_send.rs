@@ -34,11 +34,7 @@ pub struct Tested {
 }
 
 /// Writes a message down for each address and each variant, each with an answer of its own.
-pub async fn test(
-    cx: &Cx,
-    messages: &Messages,
-    cmd: TestSend,
-) -> Result<Vec<Tested>, AcceptError> {
+pub async fn test(cx: &Cx, messages: &Messages, cmd: TestSend) -> Result<Vec<Tested>, AcceptError> {
     let arms = arms(&cmd)?;
     let mut to: Vec<&EmailAddress> = Vec::new();
     for email in &cmd.to {
@@ -50,7 +46,8 @@ pub async fn test(
         return Err(wrong("to", format!("use 1 to {MAX_TEST} addresses")));
     }
     if to.len() * arms.len() > MAX_BATCH {
-        let told = format!("name a variant: with all of them there would be more than {MAX_BATCH} mails");
+        let told =
+            format!("name a variant: with all of them there would be more than {MAX_BATCH} mails");
         return Err(wrong("variant", told));
     }
     let mut whom = Vec::new();

@@ -113,13 +113,18 @@ fn html_that_leaves_out_ends_keeps_its_layout() {
 
 #[test]
 fn other_lines_stand_in_the_place_of_a_template_s_own() {
-    let source = Source { preheader: Some("own".to_owned()), ..html("<body><p>{{ a }}</p></body>") };
+    let source =
+        Source { preheader: Some("own".to_owned()), ..html("<body><p>{{ a }}</p></body>") };
     let (template, values) = (compiled(&source), variables(json!({ "a": 1, "b": { "c": "<2>" } })));
     let check = |subject: Option<&str>, preheader: Option<&str>, expected: (&str, &str)| {
         let lines = compile_lines(subject, preheader).unwrap();
         let mail = template.render_with(&lines, &values).unwrap();
         let html = mail.html.unwrap();
-        assert_eq!((mail.subject.as_str(), html.contains(expected.1)), (expected.0, true), "{html}");
+        assert_eq!(
+            (mail.subject.as_str(), html.contains(expected.1)),
+            (expected.0, true),
+            "{html}"
+        );
         assert_eq!(mail.text, "1");
         lines
     };
