@@ -6,6 +6,7 @@
 mod audiences;
 mod auth;
 mod body;
+mod campaigns;
 mod captured;
 mod clients;
 mod confirmation;
@@ -169,6 +170,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(messages::cancel))
         .routes(routes!(messages::settle))
         .routes(routes!(senders::list, senders::replace))
+        .merge(of_campaigns())
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
@@ -181,6 +183,23 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::preview))
         .routes(routes!(test_send::send))
         .routes(routes!(templates::display_names::show, templates::display_names::set))
+}
+
+fn of_campaigns() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(campaigns::list, campaigns::create))
+        .routes(routes!(campaigns::control::preview_unsaved))
+        .routes(routes!(campaigns::show, campaigns::put, campaigns::delete))
+        .routes(routes!(campaigns::history))
+        .routes(routes!(campaigns::control::preview))
+        .routes(routes!(campaigns::control::start))
+        .routes(routes!(campaigns::control::pause))
+        .routes(routes!(campaigns::control::resume))
+        .routes(routes!(campaigns::control::cancel))
+        .routes(routes!(campaigns::control::retry_failed))
+        .routes(routes!(campaigns::control::test))
+        .routes(routes!(campaigns::broadcasts::list))
+        .routes(routes!(campaigns::broadcasts::show))
 }
 
 #[derive(utoipa::OpenApi)]
