@@ -12,6 +12,7 @@ use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
     Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
 };
+use tidings_outreach::campaigns::{sending, steps};
 use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
@@ -23,6 +24,9 @@ use crate::failure::Failure;
 use crate::outlet::Outlet;
 use crate::probe;
 use crate::store::Store;
+
+/// How many of a batch of a campaign are handed over at once. After a crash so many are uncertain at most.
+const AT_ONCE: usize = 16;
 
 /// The machinery under the queues.
 pub(crate) struct Runtime {
@@ -101,8 +105,8 @@ impl Runtime {
         handlers.push((&queues::EMAIL_EVENTS, seen));
         let provider_events = ses::worker(self.access().clone(), self.keep_days);
         handlers.push((&queues::SES_WEBHOOKS, provider_events));
-        let steps = tidings_outreach::campaigns::steps::handler(self.access().clone());
-        handlers.push((&queues::CAMPAIGN_STEPS, steps));
+        handlers.push((&queues::CAMPAIGN_STEPS, steps::handler(self.access().clone())));
+        handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }
@@ -116,6 +120,21 @@ impl Runtime {
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
         }
+    }
+
+    fn campaigns(&self) -> sending::Worker {
+        sending::Worker::new(sending::Tools {
+            access: self.tracking.access.clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: sending::Settings {
+                node: self.node.clone(),
+                ttl_days: self.keep_days,
+                at_once: AT_ONCE,
+            },
+        })
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

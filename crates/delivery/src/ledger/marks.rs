@@ -4,6 +4,7 @@
 //! down, and a status only goes up the list of `RANKS`.
 
 use jiff::Timestamp;
+use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -87,7 +88,11 @@ pub fn mark(
                        AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
              client_id, idempotency_key"
         }
-        Source::Recipient(_) => "0, CASE WHEN tallied IS NOT NULL THEN 1 ELSE 0 END",
+        Source::Recipient(_) => {
+            "CASE WHEN logged_at IS NULL AND email IS NOT NULL AND batch_id IS NOT NULL
+                       AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
+             CASE WHEN tallied IS NOT NULL THEN 1 ELSE 0 END"
+        }
     };
     let sql = format!(
         "UPDATE {} SET {} WHERE id = $1 AND workspace_id = $2 RETURNING {unlogged}",
@@ -109,18 +114,53 @@ pub fn mark(
     ];
     let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else { return Ok(false) };
-    if let Source::Recipient(id) = source
-        && row.int(1)? == 1
-    {
-        tallies::correct(tx, workspace, id)?;
-    }
-    if row.int(0)? == 1 {
-        // Nobody knew whether it was sent. Now it is known, and the send log must say so: its worker sees to it.
-        let body = transactional::envelope(source.id().into(), row.int(1)?.into(), row.text(2)?)?;
-        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
-        tx.enqueue(&message, now).map_err(transactional::in_database)?;
+    // Nobody knew whether it was sent. Now it is known, and the send log must say so: its worker sees to it.
+    let unlogged = row.int(0)? == 1;
+    match source {
+        Source::Transactional(id) => {
+            if unlogged {
+                let body = transactional::envelope(id.into(), row.int(1)?.into(), row.text(2)?)?;
+                let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+                tx.enqueue(&message, now).map_err(transactional::in_database)?;
+            }
+        }
+        Source::Recipient(id) => {
+            if unlogged {
+                log_recipient(tx, workspace, id, now)?;
+            }
+            if row.int(1)? == 1 {
+                tallies::correct(tx, workspace, id)?;
+            }
+        }
     }
     Ok(true)
+}
+
+/// Decides once under which time the send log has a recipient that was sent to, and lets the worker of his batch write the
+/// line. If that is decided already, the line is there or on its way.
+pub fn log_recipient(
+    tx: &mut Tx<'_>,
+    workspace: i64,
+    recipient: i64,
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE campaign_recipients SET logged_at = COALESCE(sent_at, handed_at, $3)
+               WHERE workspace_id = $1 AND id = $2 AND logged_at IS NULL RETURNING campaign_id, batch_id";
+    let params = [Param::Int(workspace), Param::Int(recipient), Param::Int(now.as_millisecond())];
+    let rows = tx.query(sql, &params)?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let Some(batch_id) = row.optional_text(1)? else { return Ok(()) };
+    let contract = CampaignEmail {
+        campaign_id: row.int(0)?,
+        batch_id: batch_id.to_owned(),
+        campaign_recipient_ids: vec![recipient],
+        idempotency_key: None,
+        metadata: None,
+    };
+    let body = contract.to_body();
+    let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
+    let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body);
+    tx.enqueue(&message, now).map_err(transactional::in_database)
 }
 
 fn changes(mark: Option<Mark>, facts: &Facts) -> String {

@@ -49,9 +49,9 @@ pub struct Ended {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts(BTreeMap<(Kind, String), i64>);
 
-/// What `ENDED` selects can be read by [`read`].
-pub const ENDED: &str =
-    "status, skip_reason, fail_reason, sent_at, COALESCE(delivered_at, handed_at), email, arm";
+/// What `ENDED` selects can be read by [`read`]. The time is that of the send log, which does not change any more.
+pub const ENDED: &str = "status, skip_reason, fail_reason, COALESCE(logged_at, sent_at),
+    COALESCE(delivered_at, handed_at), email, arm";
 
 /// Where nobody's domain is known any more.
 const UNKNOWN: &str = "unknown";
@@ -229,7 +229,7 @@ pub fn one(
 /// changed his row.
 pub fn correct(tx: &mut Tx<'_>, workspace: i64, recipient: i64) -> Result<(), DatabaseError> {
     let sql = "SELECT r.tallied, r.campaign_id, c.winner, r.status, r.skip_reason, r.fail_reason,
-                      r.sent_at, COALESCE(r.delivered_at, r.handed_at), r.email, r.arm
+                      COALESCE(r.logged_at, r.sent_at), COALESCE(r.delivered_at, r.handed_at), r.email, r.arm
                FROM campaign_recipients r
                JOIN campaigns c ON c.workspace_id = r.workspace_id AND c.id = r.campaign_id
                WHERE r.workspace_id = $1 AND r.id = $2 AND r.tallied IS NOT NULL";

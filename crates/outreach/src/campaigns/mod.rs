@@ -18,6 +18,8 @@ pub mod life;
 pub mod named;
 mod news;
 pub mod pace;
+pub mod progress;
+pub mod sending;
 mod snapshot;
 pub mod steps;
 pub mod store;

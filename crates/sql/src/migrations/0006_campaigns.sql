@@ -51,6 +51,9 @@ ALTER TABLE campaign_recipients ADD COLUMN due_at BIGINT;
 ALTER TABLE campaign_recipients ADD COLUMN fail_reason TEXT;
 -- Under what a recipient was counted whose outcome can still change.
 ALTER TABLE campaign_recipients ADD COLUMN tallied TEXT CHECK (tallied IN ('failed', 'uncertain'));
+-- Under which time the send log has it, decided once; and how often the provider said "not now".
+ALTER TABLE campaign_recipients ADD COLUMN logged_at BIGINT;
+ALTER TABLE campaign_recipients ADD COLUMN refusals BIGINT NOT NULL DEFAULT 0 CHECK (refusals >= 0);
 CREATE INDEX campaign_recipients_list ON campaign_recipients (campaign_id, id);
 CREATE INDEX campaign_recipients_uncertain ON campaign_recipients (campaign_id, id) WHERE status = 'uncertain';
 

@@ -1,0 +1,227 @@
+//! What a worker writes down in one commit: the answers for those who were handed over, who is not written to and who
+//! waits, and who is handed over next.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tidings_access::Cx;
+use tidings_delivery::ledger::news::{About, News, announcement};
+use tidings_delivery::links::Source;
+use tidings_kernel::{Accepted, SendError};
+use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_webhooks::announce_each;
+
+use super::load::Recipient;
+use super::marks::{self, Given, Place, Taken};
+use super::rules::{self, Refusal};
+use crate::campaigns::batches::{self, Finished};
+use crate::campaigns::brake::Came;
+use crate::campaigns::{Campaign, RecipientId, store};
+
+/// The batch that is worked on.
+pub(super) struct Run {
+    pub(super) campaign: Campaign,
+    pub(super) number: i64,
+    pub(super) batch_id: String,
+    /// In the order of their ids.
+    pub(super) rows: Vec<Recipient>,
+    /// What is told of a message besides, by the arm of its recipient.
+    pub(super) template_keys: BTreeMap<Option<i64>, Option<String>>,
+    pub(super) node: String,
+    pub(super) provider: &'static str,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Entry {
+    /// What the provider said of whom it was handed.
+    pub(super) answers: Vec<(Given, Result<Accepted, SendError>)>,
+    pub(super) skips: Vec<Given>,
+    pub(super) fails: Vec<Given>,
+    /// Until when who waits.
+    pub(super) later: Vec<(RecipientId, Timestamp)>,
+    /// Whose claims are over, and no answer is known.
+    pub(super) given_up: Vec<Given>,
+    /// Who is handed over once this is committed.
+    pub(super) claims: Vec<Given>,
+    pub(super) end: End,
+}
+
+/// What becomes of the batch with it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum End {
+    #[default]
+    GoesOn,
+    /// With what came back of the campaign so far.
+    Finish(Came),
+    HandBack,
+    /// Its campaign was cancelled.
+    GiveUp,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) taken: Vec<Taken>,
+    pub(super) claimed: Vec<i64>,
+    pub(super) uncertain: Vec<i64>,
+    /// Whether the campaign is sending, if somebody was to be claimed.
+    pub(super) sending: bool,
+    pub(super) finished: Option<Finished>,
+}
+
+/// The answers, by what they mean.
+#[derive(Default)]
+struct Sorted {
+    accepted: Vec<Given>,
+    refused: Vec<Given>,
+    not_now: Vec<Given>,
+    back: Vec<Given>,
+    unanswered: Vec<Given>,
+}
+
+impl Entry {
+    pub(super) fn is_empty(&self) -> bool {
+        let lists = [&self.skips, &self.fails, &self.given_up, &self.claims];
+        self.answers.is_empty()
+            && self.later.is_empty()
+            && self.end == End::GoesOn
+            && lists.iter().all(|list| list.is_empty())
+    }
+
+    /// It may run again, and then decides again.
+    pub(super) fn write(
+        &self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        run: &Run,
+    ) -> Result<Written, DatabaseError> {
+        let (now, campaign) = (cx.now(), run.campaign.id);
+        let sorted = self.sorted();
+        let moves = !self.later.is_empty() || !sorted.not_now.is_empty();
+        if moves || self.end != End::GoesOn {
+            // Whoever changes a campaign and its recipients locks the campaign first, so that two cannot wait for each other.
+            store::lock(tx, cx, campaign)?;
+        }
+        let mut written = Written::default();
+        written.taken = marks::accepted(tx, cx, &sorted.accepted, now)?;
+        let mut failed = marks::refused(tx, cx, &sorted.refused, now)?;
+        let not_now = marks::not_now(tx, cx, &sorted.not_now, now)?;
+        failed.extend(not_now.failed);
+        failed.extend(marks::back(tx, cx, &sorted.back, now)?);
+        written.uncertain = marks::unanswered(tx, &sorted.unanswered, now)?;
+        written.uncertain.extend(marks::given_up(tx, &self.given_up, now)?);
+        failed.extend(marks::failed(tx, &self.fails, now)?);
+        let skipped = marks::skipped(tx, &self.skips, now)?;
+        let again = not_now.again.iter();
+        let again = again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
+        let later: Vec<_> = self.later.iter().copied().chain(again).collect();
+        if !later.is_empty() {
+            batches::regroup(tx, cx, campaign, run.number, &later)?;
+        }
+        self.claim(tx, run, now, &mut written)?;
+        self.tell(tx, cx, run, (&written.taken, &failed, &skipped))?;
+        written.finished = match &self.end {
+            End::GoesOn => None,
+            End::Finish(came) => Some(batches::finish(tx, cx, campaign, run.number, came)?),
+            End::HandBack => Some(batches::hand_back(tx, cx, campaign, run.number)?),
+            End::GiveUp => Some(batches::give_up(tx, cx, campaign, run.number)?),
+        };
+        Ok(written)
+    }
+
+    fn claim(
+        &self,
+        tx: &mut Tx<'_>,
+        run: &Run,
+        now: Timestamp,
+        written: &mut Written,
+    ) -> Result<(), DatabaseError> {
+        if self.claims.is_empty() {
+            return Ok(());
+        }
+        let place = Place {
+            campaign: run.campaign.id,
+            batch_id: &run.batch_id,
+            node: &run.node,
+            provider: run.provider,
+        };
+        written.claimed = marks::claim(tx, &place, &self.claims, now)?;
+        written.sending = !written.claimed.is_empty() || {
+            let sql = "SELECT 1 FROM campaigns WHERE id = $1 AND status = 'sending'";
+            !tx.query(sql, &[Param::Int(run.campaign.id.get())])?.is_empty()
+        };
+        Ok(())
+    }
+
+    fn tell(
+        &self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        run: &Run,
+        (taken, failed, skipped): (&[Taken], &[i64], &[i64]),
+    ) -> Result<(), DatabaseError> {
+        if taken.is_empty() && failed.is_empty() && skipped.is_empty() {
+            return Ok(());
+        }
+        let reason = |id: i64| {
+            let skip = self.skips.iter().find(|skip| skip.id == id);
+            skip.and_then(|skip| skip.word.as_deref()).unwrap_or_default()
+        };
+        let sent = taken.iter().map(|taken| (taken.id, News::Sent));
+        let failed = failed.iter().map(|id| (*id, News::Failed));
+        let skipped = skipped.iter().map(|id| (*id, News::Skipped(reason(*id))));
+        let key = run.campaign.key();
+        let told = sent.chain(failed).chain(skipped).filter_map(|(id, news)| {
+            let about = run.about(id, &key)?;
+            Some(Cow::Owned(announcement(&about, &news, cx.now())))
+        });
+        announce_each(cx, tx, told)
+    }
+
+    fn sorted(&self) -> Sorted {
+        let mut sorted = Sorted::default();
+        for (given, answer) in &self.answers {
+            let given = given.clone();
+            match answer {
+                Ok(accepted) => {
+                    let word = accepted.provider_id.clone();
+                    sorted.accepted.push(Given { word, ..given });
+                }
+                Err(error) => {
+                    let given = given.text(&error.to_string());
+                    match rules::refused(error) {
+                        Refusal::Failed => sorted.refused.push(given.word("refused")),
+                        Refusal::Again => sorted.not_now.push(given),
+                        Refusal::Back(_) => sorted.back.push(given),
+                        Refusal::Uncertain => sorted.unanswered.push(given),
+                    }
+                }
+            }
+        }
+        sorted
+    }
+}
+
+impl Run {
+    pub(super) fn row(&self, id: i64) -> Option<&Recipient> {
+        let place = self.rows.binary_search_by_key(&id, |row| row.id).ok()?;
+        self.rows.get(place)
+    }
+
+    pub(super) fn template_key(&self, arm: Option<i64>) -> Option<&str> {
+        self.template_keys.get(&arm)?.as_deref()
+    }
+
+    fn about<'a>(&'a self, id: i64, key: &'a str) -> Option<About<'a>> {
+        let row = self.row(id)?;
+        Some(About {
+            source: Source::Recipient(id),
+            client: self.campaign.client.get(),
+            contact: row.contact,
+            email: row.email.as_deref(),
+            template_key: self.template_key(row.arm),
+            campaign: Some((self.campaign.id.get(), key)),
+        })
+    }
+}

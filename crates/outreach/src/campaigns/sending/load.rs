@@ -1,0 +1,126 @@
+//! What a worker needs to know of a batch: its campaign, its recipients and what the relations say of them, in one read.
+
+use jiff::Timestamp;
+use tidings_access::Cx;
+use tidings_delivery::eligibility::{self, Kind, Mailing, ManyRelations};
+use tidings_delivery::links::{Addressee, Source};
+use tidings_kernel::EmailAddress;
+use tidings_sql::{DatabaseError, Row, Tx};
+
+use super::rules::{self, State, Step};
+use crate::campaigns::batches::{self, Batch};
+use crate::campaigns::{Campaign, CampaignId, Status, store};
+
+/// A row of `campaign_recipients`.
+#[derive(Debug, Clone)]
+pub(super) struct Recipient {
+    pub(super) id: i64,
+    pub(super) contact: i64,
+    pub(super) email: Option<String>,
+    pub(super) state: State,
+    /// How often he was claimed, which tells a claim from the one before.
+    pub(super) attempts: i64,
+    pub(super) arm: Option<i64>,
+    pub(super) batch: Option<String>,
+    pub(super) provider_message_id: Option<String>,
+    pub(super) logged_at: Option<Timestamp>,
+}
+
+impl Recipient {
+    pub(super) fn source(&self) -> Source {
+        Source::Recipient(self.id)
+    }
+
+    pub(super) fn addressee(&self, campaign: &Campaign) -> Addressee {
+        Addressee {
+            workspace: campaign.workspace,
+            source: self.source(),
+            contact: self.contact,
+            client: campaign.client.get(),
+            audience: campaign.audience.map(|audience| audience.get()),
+            topic: campaign.topic.map(|topic| topic.get()),
+        }
+    }
+}
+
+/// Somebody who is to be sent to, if he may be.
+#[derive(Debug, Clone)]
+pub(super) struct Addressed {
+    pub(super) row: Recipient,
+    pub(super) email: EmailAddress,
+}
+
+pub(super) struct Loaded {
+    pub(super) campaign: Campaign,
+    /// `None` if there is no such batch.
+    pub(super) batch: Option<Batch>,
+    /// How many of those that were named are not of this campaign.
+    pub(super) foreign: usize,
+    /// Those of this batch. Who was moved to another one is that one's.
+    pub(super) rows: Vec<Recipient>,
+    /// Those of them that are to be sent to now, and what the relations say of them. Nothing while it is not sending.
+    pub(super) relations: Option<(Vec<Addressed>, ManyRelations)>,
+    /// Those whose address nobody can write to.
+    pub(super) unreadable: Vec<Recipient>,
+}
+
+pub(super) fn mailing(campaign: &Campaign) -> Mailing {
+    let Campaign { client, audience, topic, .. } = *campaign;
+    Mailing { kind: Kind::Campaign, client, audience, topic }
+}
+
+/// `None` if there is no such campaign in the workspace. `ids` are different from each other.
+pub(super) fn load(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    (campaign, number, batch_id): (CampaignId, i64, &str),
+    ids: &[i64],
+) -> Result<Option<Loaded>, DatabaseError> {
+    let Some(campaign) = store::load(tx, cx, campaign)? else { return Ok(None) };
+    let batch = batches::find(tx, cx, campaign.id, number)?;
+    let sql = "SELECT id, lead_id, email, status, claimed_until, handed_at, attempts, arm, batch_id, ses_message_id,
+                   logged_at
+               FROM campaign_recipients WHERE {ids} AND workspace_id = $1 AND campaign_id = $2 ORDER BY id";
+    let params = [cx.workspace_id().get().into(), campaign.id.get().into()];
+    let rows = batches::query_rows(tx, sql, ids, &params)?;
+    let foreign = ids.len() - rows.len();
+    let rows = rows.iter().map(read).collect::<Result<Vec<_>, DatabaseError>>()?;
+    let rows: Vec<_> =
+        rows.into_iter().filter(|row| row.batch.as_deref() == Some(batch_id)).collect();
+    let (mut wanted, mut unreadable) = (Vec::new(), Vec::new());
+    if campaign.status == Status::Sending {
+        for row in rows.iter().filter(|row| rules::next(&row.state, cx.now()) == Step::Send) {
+            match row.email.as_deref().and_then(|text| text.parse().ok()) {
+                Some(email) => wanted.push(Addressed { row: row.clone(), email }),
+                None => unreadable.push(row.clone()),
+            }
+        }
+    }
+    let relations = if wanted.is_empty() {
+        None
+    } else {
+        let emails: Vec<_> = wanted.iter().map(|one| one.email.clone()).collect();
+        let relations = eligibility::relations_all(tx, cx, &mailing(&campaign), &emails)?;
+        Some((wanted, relations))
+    };
+    Ok(Some(Loaded { campaign, batch, foreign, rows, relations, unreadable }))
+}
+
+fn read(row: &Row) -> Result<Recipient, DatabaseError> {
+    let text = |column| Ok::<_, DatabaseError>(row.optional_text(column)?.map(ToOwned::to_owned));
+    Ok(Recipient {
+        id: row.int(0)?,
+        contact: row.int(1)?,
+        email: text(2)?,
+        state: State {
+            status: row.text(3)?.to_owned(),
+            claimed_until: row.optional_time(4)?,
+            handed_at: row.optional_time(5)?,
+        },
+        attempts: row.int(6)?,
+        arm: row.optional_int(7)?,
+        batch: text(8)?,
+        provider_message_id: text(9)?,
+        logged_at: row.optional_time(10)?,
+    })
+}
