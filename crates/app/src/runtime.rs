@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tidings_access::Access;
-use tidings_delivery::ledger::Ledger;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{self, Messages};
@@ -97,9 +96,7 @@ impl Runtime {
 
     /// Who works on which queue. What nobody works on yet waits.
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
-        let ledger = Ledger::new(self.database.clone());
-        let mut handlers = ledger.handlers();
-        handlers.extend(tidings_webhooks::handlers(self.access(), self.poster.clone()));
+        let mut handlers = tidings_webhooks::handlers(self.access(), self.poster.clone());
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));

@@ -31,9 +31,7 @@ pub async fn standing(cx: &Cx, find: Find) -> Result<Standing, FindError> {
         let campaign = store::glance(tx, &within, find.id)?;
         let campaign = campaign.filter(|one| find.sees(one));
         let campaign = campaign.ok_or(FindError::Missing(find.id))?;
-        let mut count = |outcome: Outcome| {
-            tallies::outcome(tx, &within, find.id, outcome)
-        };
+        let mut count = |outcome: Outcome| tallies::outcome(tx, &within, find.id, outcome);
         Ok(Standing {
             sent: count(Outcome::Sent)?,
             failed: count(Outcome::Failed)?,

@@ -114,7 +114,8 @@ impl Entry {
         failed.extend(marks::failed(tx, &self.fails, now)?);
         let skipped = marks::skipped(tx, &self.skips, now)?;
         let again = not_now.again.iter();
-        let again = again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
+        let again =
+            again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
         let later: Vec<_> = self.later.iter().copied().chain(again).collect();
         if !later.is_empty() {
             batches::regroup(tx, cx, campaign, run.number, &later)?;

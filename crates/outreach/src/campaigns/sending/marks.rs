@@ -146,7 +146,8 @@ pub(super) fn failed(
     given: &[Given],
     now: Timestamp,
 ) -> Result<Vec<i64>, DatabaseError> {
-    let sql = "UPDATE campaign_recipients SET status = 'failed', fail_reason = word, last_error = said,
+    let sql =
+        "UPDATE campaign_recipients SET status = 'failed', fail_reason = word, last_error = said,
                    claimed_by = NULL, claimed_until = NULL, updated_at = $1
                FROM {given}
                WHERE id = of_id AND attempts = of_attempts
@@ -162,7 +163,8 @@ pub(super) fn skipped(
     given: &[Given],
     now: Timestamp,
 ) -> Result<Vec<i64>, DatabaseError> {
-    let sql = "UPDATE campaign_recipients SET status = 'skipped', skip_reason = word, claimed_by = NULL,
+    let sql =
+        "UPDATE campaign_recipients SET status = 'skipped', skip_reason = word, claimed_by = NULL,
                    claimed_until = NULL, updated_at = $1
                FROM {given}
                WHERE id = of_id AND attempts = of_attempts

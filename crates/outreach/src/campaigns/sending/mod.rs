@@ -162,9 +162,8 @@ impl Worker {
         number: i64,
         ids: &[i64],
     ) -> Result<Next, StorageError> {
-        let missing = || {
-            Ok(Next::Outcome(Outcome::retry(format!("there is no campaign {campaign}"))))
-        };
+        let missing =
+            || Ok(Next::Outcome(Outcome::retry(format!("there is no campaign {campaign}"))));
         let Some(cx) = self.inside(campaign).await? else { return missing() };
         let batch_id = batches::batch_id(campaign, number);
         let (within, wanted, batch) = (cx.clone(), ids.to_vec(), batch_id.clone());
@@ -205,7 +204,8 @@ impl Worker {
         });
         let seen = Seen::of(&run.rows, cx.now());
         let mut entry = Entry { given_up: seen.given_up, ..Entry::default() };
-        entry.fails = unreadable.iter().map(|row| unwritten(row, "bad_address", UNREADABLE)).collect();
+        entry.fails =
+            unreadable.iter().map(|row| unwritten(row, "bad_address", UNREADABLE)).collect();
         let people = match relations {
             Some(wanted) => self.people(cx, &run, wanted, (&papers, &mut entry)).await?,
             None => Vec::new(),
@@ -371,7 +371,8 @@ impl Worker {
             let cx = self.access.working_for(run.campaign.workspace).await?;
             let cx = cx.ok_or(DatabaseError::NoRow)?;
             let (entry, run) = (Arc::clone(&entry), Arc::clone(run));
-            let write = self.access.database().write_committed(move |tx| entry.write(tx, &cx, &run));
+            let write =
+                self.access.database().write_committed(move |tx| entry.write(tx, &cx, &run));
             match write.await {
                 Err(error) if tries < TRIES => {
                     tries += 1;

@@ -96,8 +96,7 @@ async fn make(
             let Some(stored) = templates.version(cx, &key, version).await? else {
                 return Ok(Err(format!("there is no version {version} of template {key}")));
             };
-            let lines =
-                compile_lines(content.subject.as_deref(), content.preview_text.as_deref());
+            let lines = compile_lines(content.subject.as_deref(), content.preview_text.as_deref());
             let Ok(lines) = lines else {
                 return Ok(Err("its subject cannot be rendered".to_owned()));
             };
@@ -274,7 +273,11 @@ impl<'a> Desk<'a> {
             subject,
             html,
             text,
-            message_id: self.links.message_id(&row.source(), self.campaign.workspace, self.domain()),
+            message_id: self.links.message_id(
+                &row.source(),
+                self.campaign.workspace,
+                self.domain(),
+            ),
             date: now,
             kind: Kind::Marketing {
                 list_unsubscribe: ListUnsubscribe { url: unsubscribe, mailto: None },

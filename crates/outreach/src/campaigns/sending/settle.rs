@@ -164,12 +164,7 @@ fn mark(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<Option<bool>, Database
     rows.first().map(|row| Ok(row.optional_text(0)?.is_some())).transpose()
 }
 
-fn tell(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    id: RecipientId,
-    news: &News<'_>,
-) -> Result<(), DatabaseError> {
+fn tell(tx: &mut Tx<'_>, cx: &Cx, id: RecipientId, news: &News<'_>) -> Result<(), DatabaseError> {
     let sql = "SELECT c.id, c.external_key, c.client_id, r.lead_id, r.email, c.template_key FROM campaign_recipients r
                JOIN campaigns c ON c.workspace_id = r.workspace_id AND c.id = r.campaign_id
                WHERE r.workspace_id = $1 AND r.id = $2";
