@@ -9,6 +9,7 @@
     reason = "a benchmark measures the real time and prints what it finds"
 )]
 
+mod campaign;
 mod mail;
 mod postgres_server;
 mod queue;
@@ -42,6 +43,8 @@ enum Bench {
     Queue,
     /// Messages, notifications of the provider and files of people, over HTTP.
     Mail,
+    /// A campaign over SMTP, beside Postfix's own source of mail.
+    Campaign,
 }
 
 #[tokio::main]
@@ -51,6 +54,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Store => store::run(arguments.quick).await?,
         Bench::Queue => queue::run(arguments.quick).await?,
         Bench::Mail => mail::run(arguments.quick).await?,
+        Bench::Campaign => tokio::task::block_in_place(|| campaign::run(arguments.quick))?,
     };
     println!("{}", report.text());
     if arguments.write {

@@ -9,7 +9,8 @@ use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::Services;
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{
-    Clock, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine, queues,
+    Clock, EmailAddress, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine,
+    queues,
 };
 use tidings_outreach::campaigns::{sending, steps};
 use tidings_signals::replies::Replies;
@@ -46,6 +47,7 @@ pub(crate) struct Runtime {
     node: String,
     /// How long events and the send log are kept.
     keep_days: Option<u32>,
+    forward_replies_to: Option<EmailAddress>,
 }
 
 impl Runtime {
@@ -63,6 +65,7 @@ impl Runtime {
             templates: Templates::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
+            forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
             outboxes: Vec::new(),
@@ -88,9 +91,17 @@ impl Runtime {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
             links: self.tracking.links.clone(),
-            replies: Replies::new(self.access().clone(), self.keep_days),
+            replies: self.replies(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
+        }
+    }
+
+    fn replies(&self) -> Replies {
+        let replies = Replies::new(self.access().clone(), self.keep_days);
+        match &self.forward_replies_to {
+            Some(to) => replies.forwarding_to(to.clone(), Messages::new(self.templates.clone())),
+            None => replies,
         }
     }
 
@@ -100,12 +111,26 @@ impl Runtime {
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
-        let provider_events = ses::worker(self.access().clone(), self.keep_days);
-        handlers.push((&queues::SES_WEBHOOKS, provider_events));
+        handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
         handlers.push((&queues::CAMPAIGN_STEPS, steps::handler(self.access().clone())));
         handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
+    }
+
+    fn campaigns(&self) -> sending::Worker {
+        sending::Worker::new(sending::Tools {
+            access: self.access().clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: sending::Settings {
+                node: self.node.clone(),
+                ttl_days: self.keep_days,
+                at_once: AT_ONCE,
+            },
+        })
     }
 
     fn transactional(&self) -> transactional::Worker {
@@ -117,21 +142,6 @@ impl Runtime {
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
         }
-    }
-
-    fn campaigns(&self) -> sending::Worker {
-        sending::Worker::new(sending::Tools {
-            access: self.tracking.access.clone(),
-            templates: self.templates.clone(),
-            links: self.tracking.links.clone(),
-            sender: Arc::clone(&self.outlet.sender),
-            pace: Arc::clone(&self.outlet.pace),
-            settings: sending::Settings {
-                node: self.node.clone(),
-                ttl_days: self.keep_days,
-                at_once: AT_ONCE,
-            },
-        })
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

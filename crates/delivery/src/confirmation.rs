@@ -66,7 +66,9 @@ pub async fn ask_once_subscribed(
     match ask(cx, messages, links, cmd).await {
         Ok(accepted) => Ok(Asked::Accepted(accepted)),
         Err(AskError::Request(error)) => match error {
-            RequestError::TooMany { next, .. } => Ok(Asked::TooMany { next }),
+            RequestError::TooMany { next, .. } | RequestError::TooManyToPerson { next, .. } => {
+                Ok(Asked::TooMany { next })
+            }
             RequestError::NoTemplate(_) => Ok(Asked::ByClient),
             RequestError::Missing(_) | RequestError::NotAsked(_) | RequestError::NoAddress(_) => {
                 Ok(Asked::Over)

@@ -75,12 +75,23 @@ pub async fn message(
     cx: &Cx,
     announcement: &Announcement,
 ) -> Result<Option<Outgoing>, DatabaseError> {
-    let (workspace, kind) = (cx.workspace_id().get(), announcement.event_type);
+    let is_wanted = wanted(cx, announcement.event_type).await?;
+    Ok(is_wanted.then(|| announcement.wanted_message(cx)))
+}
+
+/// Whether somebody wants to know of what is of this type: one look for whoever has much to tell.
+pub async fn wanted(cx: &Cx, kind: EventType) -> Result<bool, DatabaseError> {
+    let workspace = cx.workspace_id().get();
     let wanted = cx.database().read(move |tx| listening(tx, workspace)).await?;
-    Ok(is_among(&wanted, kind).then(|| announcement.to_message(workspace)))
+    Ok(is_among(&wanted, kind))
 }
 
 impl Announcement {
+    /// The message to enqueue for those who are known to want it ([`wanted`]).
+    pub fn wanted_message(&self, cx: &Cx) -> Outgoing {
+        self.to_message(cx.workspace_id().get())
+    }
+
     /// The id under which it is told: `evt_` and 32 hexadecimal digits.
     pub(crate) fn told_id(&self) -> String {
         let digest = Sha256::digest(format!("{}\0{}", self.event_type, self.event_id));

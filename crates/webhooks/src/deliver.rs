@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Access, Cx};
 use tidings_jobs::contracts::WebhookDelivery;
 use tidings_jobs::{Outcome, Work};
-use tidings_kernel::{Timer, TimerChange, causes, queues};
+use tidings_kernel::{Timer, TimerChange, queues};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::post::{Attempt, Post, Poster};
@@ -109,7 +109,7 @@ impl Work<WebhookDelivery> for Deliver {
             }
             Err(error) => Err(error),
         };
-        tried.unwrap_or_else(|error| Outcome::retry(causes(&error)))
+        tried.unwrap_or_else(|error| crate::troubled(&error))
     }
 }
 

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::Access;
 use tidings_jobs::contracts::{Object, WebhookFanout};
 use tidings_jobs::{Outcome, Work};
-use tidings_kernel::{EmailAddress, causes, hex};
+use tidings_kernel::{EmailAddress, hex};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use crate::rows::{self, DeliveryId, EndpointId};
@@ -27,11 +27,11 @@ impl Work<WebhookFanout> for Fanout {
                     cx.database().write_committed(move |tx| fan_out(tx, &event, now)).await;
                 match fanned {
                     Ok(()) => Outcome::Done,
-                    Err(error) => Outcome::retry(causes(&error)),
+                    Err(error) => crate::troubled(&error),
                 }
             }
             Ok(None) => Outcome::dead(format!("there is no workspace {workspace}")),
-            Err(error) => Outcome::retry(causes(&error)),
+            Err(error) => crate::troubled(&error),
         }
     }
 }

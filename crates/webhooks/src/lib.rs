@@ -24,7 +24,7 @@ mod target;
 mod tests;
 
 pub use announcement::{
-    Announcement, MAX_DATA_BYTES, announce, announce_all, announce_each, message,
+    Announcement, MAX_DATA_BYTES, announce, announce_all, announce_each, message, wanted,
 };
 pub use event_type::{EventType, EventTypeError, EventTypes};
 pub use keep::{BODIES_KEPT_DAYS, ROWS_KEPT_DAYS, erase, sweep};
@@ -34,10 +34,15 @@ pub use secret::Secret;
 pub use target::{EndpointUrl, Resolve, TargetError, Targets, UrlError};
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidings_access::Access;
-use tidings_jobs::{Handler, for_contract};
-use tidings_kernel::{Queue, queues};
+use tidings_jobs::{Handler, Outcome, for_contract};
+use tidings_kernel::{Queue, causes, queues};
+use tidings_sql::DatabaseError;
+
+/// How long what is to be told waits while the store cannot be used. It may be for as long as that takes.
+const STORE_PAUSE: Duration = Duration::from_secs(15);
 
 /// Who works on the queues of the webhooks.
 pub fn handlers(access: &Access, poster: Poster) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
@@ -47,4 +52,10 @@ pub fn handlers(access: &Access, poster: Poster) -> Vec<(&'static Queue, Arc<dyn
         (&queues::WEBHOOK_FANOUT, for_contract(fanout)),
         (&queues::WEBHOOK_DELIVERY, for_contract(deliver)),
     ]
+}
+
+/// That a store cannot be used now is no failure of what is told, and does not count as a try.
+pub(crate) fn troubled(error: &DatabaseError) -> Outcome {
+    let reason = causes(error).to_string();
+    if error.is_passing() { Outcome::wait(reason, STORE_PAUSE) } else { Outcome::retry(reason) }
 }

@@ -472,4 +472,11 @@ static KEYS: &[Key] = &[
         preset: Preset::Unset { example: "http://127.0.0.1:4566" },
         secret: false,
     },
+    Key {
+        name: "signals.forward_replies_to",
+        doc: "Where replies to our mails are passed on to, as a mail, each once. Unset, they are only recorded.",
+        kind: Kind::Email,
+        preset: Preset::Unset { example: "support@example.org" },
+        secret: false,
+    },
 ];

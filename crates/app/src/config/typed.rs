@@ -168,6 +168,7 @@ pub struct Sweep {
 pub struct Signals {
     pub ses_topics: Vec<String>,
     pub sns_certificate_origin: Option<String>,
+    pub forward_replies_to: Option<EmailAddress>,
 }
 
 /// A value that `{:?}` does not show.
@@ -277,6 +278,9 @@ fn signals(from: &Source<'_>) -> Signals {
     Signals {
         ses_topics: topics.unwrap_or_default(),
         sns_certificate_origin: from.maybe_text("signals.sns_certificate_origin"),
+        forward_replies_to: from
+            .maybe_text("signals.forward_replies_to")
+            .map(|text| text.parse().expect("the key is an address")),
     }
 }
 

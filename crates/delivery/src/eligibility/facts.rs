@@ -2,16 +2,16 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tidings_access::{ClientId, Cx, StorageError};
+use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Query, tables};
-use tidings_people::consent::{AudienceId, Status, TopicId};
+use tidings_people::consent::Status;
 use tidings_people::keys;
-use tidings_people::suppression::{self, Against, Gate, Kind};
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_people::suppression::{Against, Gate, Kind};
+use tidings_sql::{DatabaseError, Tx};
 
 use super::rules::{Cap, Policy};
-use super::settings::{self, Sending};
-use super::{Question, Reason};
+use super::settings::Sending;
+use super::{Question, Reason, many};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact, and none follows from another")]
@@ -60,11 +60,10 @@ pub(crate) fn relations(
     cx: &Cx,
     question: &Question,
 ) -> Result<Relations, DatabaseError> {
-    Ok(Relations {
-        facts: from_relations(tx, cx, question)?,
-        gate: suppression::gate(tx, cx)?,
-        settings: settings::load(tx, cx)?,
-    })
+    let emails = std::slice::from_ref(&question.email);
+    let mut read = many::relations_all(tx, cx, &question.mailing(), emails)?;
+    let facts = read.facts.remove(question.email.as_str()).unwrap_or(read.nobody);
+    Ok(Relations { facts, settings: read.settings, gate: read.gate })
 }
 
 pub(super) async fn load(cx: &Cx, question: &Question) -> Result<Relations, StorageError> {
@@ -86,77 +85,6 @@ pub(super) async fn complete(
         facts.sent = sent(cx.items().await?.as_ref(), &question.email, cap, cx.now()).await?;
     }
     Ok((facts, policy))
-}
-
-fn from_relations(tx: &mut Tx<'_>, cx: &Cx, question: &Question) -> Result<Facts, DatabaseError> {
-    let workspace = Param::Int(cx.workspace_id().get());
-    let mut facts = Facts::default();
-    if let Some(audience) = question.audience {
-        let sql = "SELECT double_opt_in FROM audiences WHERE workspace_id = $1 AND id = $2";
-        let rows = tx.query(sql, &[workspace, Param::Int(audience.get())])?;
-        facts.double_opt_in = rows.first().map_or(Ok(0), |row| row.int(0))? == 1;
-    }
-    let sql = "SELECT l.id, l.unsubscribed_at, l.erased_at, l.timezone, i.validation_status, i.verified_at
-               FROM channel_identities i
-               JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
-               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
-    let rows = tx.query(sql, &[workspace, Param::Text(question.email.as_str())])?;
-    let Some(row) = rows.first() else { return Ok(facts) };
-    let contact = Param::Int(row.int(0)?);
-    facts.known = true;
-    facts.unsubscribed_at = row.optional_time(1)?;
-    facts.erased_at = row.optional_time(2)?;
-    facts.zone = zone(row.optional_text(3)?);
-    facts.invalid = row.text(4)? == "invalid";
-    facts.verified = row.optional_time(5)?.is_some();
-    if let Some(audience) = question.audience {
-        (facts.audience_wide, facts.client_part) =
-            standings(tx, [workspace, contact], audience, question.client)?;
-    }
-    if let Some(topic) = question.topic {
-        facts.topic_off = is_off(tx, [workspace, contact], topic)?;
-    }
-    Ok(facts)
-}
-
-type Standings = (Option<Standing>, Option<Standing>);
-
-fn standings(
-    tx: &mut Tx<'_>,
-    [workspace, contact]: [Param<'_>; 2],
-    audience: AudienceId,
-    client: ClientId,
-) -> Result<Standings, DatabaseError> {
-    let sql = "SELECT client_id, status, verified_at, agreed_at, unsubscribed_at FROM subscriptions
-               WHERE workspace_id = $1 AND lead_id = $2 AND audience_id = $3
-                 AND (client_id = $4 OR client_id IS NULL)";
-    let params = [workspace, contact, Param::Int(audience.get()), Param::Int(client.get())];
-    let (mut whole, mut part) = (None, None);
-    for row in tx.query(sql, &params)? {
-        let standing = Standing {
-            status: row.parsed(1, "the status of a subscription")?,
-            verified: row.optional_time(2)?.is_some(),
-            agreed_at: row.optional_time(3)?,
-            unsubscribed_at: row.optional_time(4)?,
-        };
-        match row.optional_int(0)? {
-            None => whole = Some(standing),
-            Some(_) => part = Some(standing),
-        }
-    }
-    Ok((whole, part))
-}
-
-fn is_off(
-    tx: &mut Tx<'_>,
-    [workspace, contact]: [Param<'_>; 2],
-    topic: TopicId,
-) -> Result<bool, DatabaseError> {
-    let sql = "SELECT status FROM topic_preferences
-               WHERE workspace_id = $1 AND lead_id = $2 AND topic_id = $3";
-    let rows = tx.query(sql, &[workspace, contact, Param::Int(topic.get())])?;
-    let status = rows.first().map(|row: &Row| row.text(0)).transpose()?;
-    Ok(status == Some("off"))
 }
 
 /// Somebody may have written what is no zone. He gets the workspace's.

@@ -1,7 +1,7 @@
 //! The same question about many people at once: what a campaign asks of a page of its audience or of a batch.
 //!
-//! The answers are those of `check`. Here is only how the facts come together: one statement for what the relations say of
-//! all, and the items of all in as few reads as there can be.
+//! The answers are those of `check`, which reads the relations here too. Here is only how the facts come together: one
+//! statement for what the relations say of all, and the items of all in as few reads as there can be.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item};
 use tidings_people::consent::{AudienceId, TopicId};
 use tidings_people::suppression::{self, Gate, Loaded, Looked};
-use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Given, Param, Row, Tx};
 
 use super::facts::{self, Facts, Standing};
 use super::rules::Cap;
@@ -50,10 +50,10 @@ pub struct Answer {
 /// What the relations say of all of them, read in somebody's transaction.
 pub struct ManyRelations {
     /// By address. Who is not in it is nobody's.
-    facts: HashMap<String, Facts>,
-    nobody: Facts,
-    settings: Sending,
-    gate: Gate,
+    pub(super) facts: HashMap<String, Facts>,
+    pub(super) nobody: Facts,
+    pub(super) settings: Sending,
+    pub(super) gate: Gate,
 }
 
 /// Whether it may go to each of them now, in their order: what `check` says of each. It is made for some hundreds at a time.
@@ -79,15 +79,16 @@ pub fn relations_all(
     let sql = "SELECT i.value, l.unsubscribed_at, l.erased_at, l.timezone, i.validation_status, i.verified_at,
                    whole.status, whole.verified_at, whole.agreed_at, whole.unsubscribed_at,
                    part.status, part.verified_at, part.agreed_at, part.unsubscribed_at, t.status
-               FROM channel_identities i
-               JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
-               LEFT JOIN subscriptions whole ON whole.workspace_id = i.workspace_id AND whole.lead_id = i.lead_id
-                   AND whole.audience_id = $2 AND whole.client_id IS NULL
-               LEFT JOIN subscriptions part ON part.workspace_id = i.workspace_id AND part.lead_id = i.lead_id
-                   AND part.audience_id = $2 AND part.client_id = $3
-               LEFT JOIN topic_preferences t ON t.workspace_id = i.workspace_id AND t.lead_id = i.lead_id
-                   AND t.topic_id = $4
-               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}";
+               FROM {given}
+               JOIN channel_identities i ON i.id = (SELECT one.id FROM channel_identities one
+                   WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
+               JOIN leads l ON l.id = i.lead_id
+               LEFT JOIN subscriptions whole ON whole.id = (SELECT one.id FROM subscriptions one
+                   WHERE one.lead_id = i.lead_id AND one.audience_id = $2 AND one.client_id IS NULL)
+               LEFT JOIN subscriptions part ON part.id = (SELECT one.id FROM subscriptions one
+                   WHERE one.lead_id = i.lead_id AND one.audience_id = $2 AND one.client_id = $3)
+               LEFT JOIN topic_preferences t ON t.id = (SELECT one.id FROM topic_preferences one
+                   WHERE one.lead_id = i.lead_id AND one.topic_id = $4)";
     let params = [
         Param::Int(cx.workspace_id().get()),
         mailing.audience.map(AudienceId::get).into(),
@@ -95,7 +96,7 @@ pub fn relations_all(
         mailing.topic.map(TopicId::get).into(),
     ];
     let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
-    let rows = tx.query_among(sql, &params, Among::Texts(&emails))?;
+    let rows = tx.query_given(sql, &params, Given::Texts(&emails))?;
     let read = |row: &Row| Ok((row.text(0)?.to_owned(), of_row(row, nobody.double_opt_in)?));
     let facts = rows.iter().map(read).collect::<Result<_, DatabaseError>>()?;
     let (gate, settings) = (suppression::gate(tx, cx)?, settings::load(tx, cx)?);
@@ -149,6 +150,14 @@ impl Mailing {
     pub fn about(&self, email: EmailAddress) -> Question {
         let Self { kind, client, audience, topic } = *self;
         Question { kind, email, client, audience, topic }
+    }
+}
+
+impl Question {
+    /// What could be asked of others, too.
+    pub(super) fn mailing(&self) -> Mailing {
+        let Self { kind, client, audience, topic, .. } = *self;
+        Mailing { kind, client, audience, topic }
     }
 }
 

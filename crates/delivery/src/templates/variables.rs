@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
 use tidings_people::keys;
-use tidings_sql::{Among, DatabaseError, Param, Row};
+use tidings_sql::{DatabaseError, Given, Param, Row};
 
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;
@@ -203,7 +203,7 @@ async fn lead_organizations(
     let emails: Vec<String> = emails.iter().map(|email| email.as_str().to_owned()).collect();
     let find = cx.database().read(move |tx| {
         let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
-        let rows = tx.query_among(sql, &[Param::Int(workspace)], Among::Texts(&emails))?;
+        let rows = tx.query_given(sql, &[Param::Int(workspace)], Given::Texts(&emails))?;
         let pair = |row: &Row| Ok((row.text(0)?.to_owned(), row.int(1)?.to_string()));
         rows.iter().map(pair).collect::<Result<_, DatabaseError>>()
     });

@@ -1,26 +1,28 @@
 //! Writing a message down, once, however often it is asked for.
 //!
-//! One read tells whether the key is known and whom the client writes as, one commit has the contact, the row and
-//! what makes the worker look at it. The same key again finds the same row, on whichever node: at the unique key of
+//! One read tells whether the key is known and whom the client writes as (`look`), one commit has the contact, the row and
+//! what makes the worker look at it (`write`). The same key again finds the same row, on whichever node: at the unique key of
 //! the ledger the second of two waits for the first.
+
+mod look;
+mod write;
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
 use tidings_access::{ClientId, Cx, Slug, StorageError};
-use tidings_kernel::{EmailAddress, Outgoing, Timer, TimerChange, queues};
-use tidings_people::contacts;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_kernel::EmailAddress;
+use tidings_sql::DatabaseError;
 use tidings_templates::Rendered;
 
+use self::look::{Desk, Identity, Looked, choose, look};
+use self::write::{before, write_down};
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, Body, NOWHERE, Ready};
-use super::manage::{envelope, in_database, timer_key};
 use super::named;
-use super::news::{self, About, News};
 use super::request::{Content, Send, Wrong};
-use super::store::{self, Envelope, Known, New, Source, own_key};
+use super::store::{Envelope, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
 use crate::eligibility::{self, Explanation, Kind, Question, Relations, Verdict};
 use crate::templates::{self, Stored, TemplateKey, Templates};
@@ -83,28 +85,6 @@ impl From<DatabaseError> for AcceptError {
     fn from(error: DatabaseError) -> Self {
         Self::Store(error.into())
     }
-}
-
-/// What is known before anything is decided.
-struct Desk {
-    senders: Vec<Identity>,
-    topic: Option<i64>,
-    /// What the relations say for and against writing to the person.
-    relations: Relations,
-}
-
-enum Looked {
-    Known(Known),
-    New(Box<Desk>),
-}
-
-/// Whom the client writes as.
-struct Identity {
-    slug: String,
-    email: String,
-    name: Option<String>,
-    reply_to: Option<String>,
-    is_default: bool,
 }
 
 /// A request of which all that it names is there.
@@ -301,66 +281,6 @@ impl Messages {
     }
 }
 
-/// Reads what decides, in one go.
-async fn look(cx: &Cx, send: &Send, key: Option<String>) -> Result<Looked, DatabaseError> {
-    let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
-    let to = send.to.clone();
-    let look = cx.database().read(move |tx| {
-        let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
-        if let Some(Some(known)) = known {
-            return Ok(Looked::Known(known));
-        }
-        let senders = identities(tx, &within, client)?;
-        let topic = match &topic {
-            None => None,
-            Some(slug) => {
-                let sql = "SELECT id FROM topics WHERE workspace_id = $1 AND slug = $2";
-                let params = [Param::Int(within.workspace_id().get()), Param::Text(slug.as_str())];
-                tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()?
-            }
-        };
-        let question = question(client, to.clone(), topic);
-        let relations = eligibility::relations(tx, &within, &question)?;
-        Ok(Looked::New(Box::new(Desk { senders, topic, relations })))
-    });
-    look.await
-}
-
-fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity>, DatabaseError> {
-    let sql = "SELECT slug, from_email, from_name, reply_to, is_default FROM senders
-               WHERE workspace_id = $1 AND client_id = $2 LIMIT 100";
-    let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get())];
-    let read = |row: &tidings_sql::Row| {
-        Ok(Identity {
-            slug: row.text(0)?.to_owned(),
-            email: row.text(1)?.to_owned(),
-            name: row.optional_text(2)?.map(str::to_owned),
-            reply_to: row.optional_text(3)?.map(str::to_owned),
-            is_default: row.int(4)? == 1,
-        })
-    };
-    tx.query(sql, &params)?.iter().map(read).collect()
-}
-
-/// The one that was asked for, else the client's default.
-fn choose(senders: Vec<Identity>, asked: Option<&str>, found: &mut Vec<Wrong>) -> Option<Identity> {
-    let mut senders = senders.into_iter();
-    let (chosen, else_) = match asked {
-        Some(slug) => {
-            (senders.find(|one| one.slug == slug), format!("this client has no sender {slug}"))
-        }
-        None => (
-            senders.find(|one| one.is_default),
-            "this client has no default sender: name one of its senders, or make one the default"
-                .to_owned(),
-        ),
-    };
-    if chosen.is_none() {
-        found.push(wrong("sender", else_));
-    }
-    chosen
-}
-
 /// All variables that a template needs and nobody gives. Most often the caller gives them all; what he does not, the
 /// person's profile may have.
 async fn missing(
@@ -434,89 +354,6 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
 
 fn reply_to(send: &Send, of_sender: Option<String>) -> Option<String> {
     send.reply_to.as_ref().map(ToString::to_string).or(of_sender)
-}
-
-/// All of them in one commit, each with its answer.
-async fn write_down(cx: &Cx, fresh: Vec<New>) -> Vec<Result<Accepted, AcceptError>> {
-    let (within, count) = (cx.clone(), fresh.len());
-    // The unique key decides, not a look beforehand: so each statement is right by itself.
-    let write = cx.database().write_committed(move |tx| {
-        let one = |new: &New| write_one(tx, &within, new);
-        fresh.iter().map(one).collect::<Result<Vec<_>, DatabaseError>>()
-    });
-    match write.await {
-        Ok(answers) => answers,
-        Err(error) => (0..count).map(|_| Err(error.clone().into())).collect(),
-    }
-}
-
-fn write_one(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    new: &New,
-) -> Result<Result<Accepted, AcceptError>, DatabaseError> {
-    // A key that an erasure has replaced meanwhile is not in the way of the same key, so it is looked for.
-    if let Some(known) = store::known_before_erasure(tx, cx, new.client, &new.key)? {
-        return Ok(before(known, &new.hash));
-    }
-    let contact = contacts::ensure(tx, cx, &new.to)?;
-    let Some(id) = store::insert(tx, cx, contact.get(), new)? else {
-        let known = store::known(tx, cx, new.client, &new.key)?.ok_or(DatabaseError::Conflict)?;
-        return Ok(before(known, &new.hash));
-    };
-    let status = match new.skip_reason {
-        Some(reason) => {
-            let about = About {
-                source: crate::links::Source::Transactional(id.get()),
-                client: new.client.get(),
-                contact: contact.get(),
-                email: Some(new.to.as_str()),
-                template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
-                campaign: None,
-            };
-            news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
-            Status::Skipped
-        }
-        None => {
-            promise(tx, cx, id, new)?;
-            Status::Queued
-        }
-    };
-    Ok(Ok(Accepted {
-        id,
-        status,
-        skip_reason: new.skip_reason.map(str::to_owned),
-        scheduled_at: new.scheduled_at,
-        replayed: false,
-    }))
-}
-
-/// A worker will look at it, now or when its time has come.
-fn promise(tx: &mut Tx<'_>, cx: &Cx, id: MessageId, new: &New) -> Result<(), DatabaseError> {
-    let body = envelope(id, new.client, &new.key)?;
-    match new.scheduled_at.filter(|at| *at > cx.now()) {
-        None => tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), cx.now()),
-        Some(due) => {
-            let queue = &queues::TRANSACTIONAL_EMAIL;
-            let timer = Timer { key: timer_key(id), due, queue, body };
-            tx.change_timer(cx.workspace(), &TimerChange::Arm(timer))
-        }
-    }
-    .map_err(in_database)
-}
-
-/// The same request again, or another one with its key.
-fn before(known: Known, hash: &str) -> Result<Accepted, AcceptError> {
-    if known.hash.as_deref() != Some(hash) {
-        return Err(AcceptError::KeyReused(known.id));
-    }
-    Ok(Accepted {
-        id: known.id,
-        status: known.status,
-        skip_reason: known.skip_reason,
-        scheduled_at: known.scheduled_at,
-        replayed: true,
-    })
 }
 
 pub(super) fn wrong(field: &str, message: impl Into<String>) -> Wrong {

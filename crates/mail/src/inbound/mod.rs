@@ -14,6 +14,9 @@ use tidings_kernel::EmailAddress;
 
 pub use forward::{Forward, forward};
 
+/// What a reply that was passed on has in its head, so that it is not passed on again.
+pub const FORWARD_HEADER: &str = "X-Tidings-Forward";
+
 /// More is not read.
 pub const MAX_BYTES: usize = 25 * 1024 * 1024;
 /// Of the text. The rest of a longer one is cut off.
@@ -44,6 +47,8 @@ pub struct Inbound {
     pub auto_reply: bool,
     /// It tells that another message could not be delivered, or has been.
     pub is_bounce: bool,
+    /// It is a reply that we have passed on.
+    pub forwarded: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +90,7 @@ pub fn parse(mime: &[u8]) -> Result<Inbound, InboundError> {
         date: message.date().and_then(|date| Timestamp::from_second(date.to_timestamp()).ok()),
         auto_reply: automatic::wrote(&message, &subject),
         is_bounce,
+        forwarded: message.header(FORWARD_HEADER).is_some(),
         subject,
     })
 }

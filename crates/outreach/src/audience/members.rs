@@ -9,7 +9,7 @@ use tidings_kernel::{
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile};
 use tidings_people::keys;
-use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Given, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
 use super::cursor::{Driver, Place};
@@ -34,6 +34,24 @@ pub(super) struct Chunk {
     /// Where the next begin. `None` if there are no more.
     pub(super) next: Option<Place>,
 }
+
+/// All contacts after $2.
+pub(super) const EVERYONE: &str =
+    "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+/// Those of them who are subscribed to the audience $4 or to the part of it that is the client $5's.
+pub(super) const SUBSCRIBED: &str = "SELECT DISTINCT lead_id AS id FROM subscriptions
+     WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
+       AND (client_id IS NULL OR client_id = $5)
+     ORDER BY lead_id LIMIT $3";
+/// Who has one of the given addresses.
+pub(super) const ADDRESSED: &str = "SELECT DISTINCT one.lead_id AS id FROM {given}
+     JOIN channel_identities one ON one.id = (SELECT i.id FROM channel_identities i
+         WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = given.value)";
+/// What the given contacts of the workspace are subscribed to, as a whole or for the client $1.
+pub(super) const AUDIENCES: &str = "SELECT s.lead_id, s.audience_id FROM {given}
+     CROSS JOIN subscriptions s
+     WHERE s.lead_id = given.value AND s.status = 'subscribed'
+       AND (s.client_id IS NULL OR s.client_id = $1)";
 
 /// Up to `limit` of those after a place.
 pub(super) async fn chunk(
@@ -102,11 +120,9 @@ pub(super) async fn with_addresses(
     }
     let (within, asked) = (cx.clone(), Asked::of(walk));
     let read = cx.database().read(move |tx| {
-        let page = "SELECT DISTINCT lead_id AS id FROM channel_identities
-                    WHERE workspace_id = $1 AND channel = 'email' AND value {among}";
         let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
         let workspace = [Param::Int(within.workspace_id().get())];
-        let rows = tx.query_among(&people_of(page), &workspace, Among::Texts(&emails))?;
+        let rows = tx.query_given(&people_of(ADDRESSED), &workspace, Given::Texts(&emails))?;
         let mut people = grouped(&rows)?.people;
         asked.add_audiences(tx, &within, &mut people)?;
         Ok::<_, DatabaseError>(people)
@@ -139,17 +155,12 @@ async fn by_id(
         let workspace = Param::Int(within.workspace_id().get());
         let mut params = vec![workspace, Param::Int(after), Param::Int(size)];
         let page = match source.audience(tx, &within)? {
-            None if matches!(source, Source::Contacts) => {
-                "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3"
-            }
+            None if matches!(source, Source::Contacts) => EVERYONE,
             // Nobody is subscribed to what there is not.
             None => return Ok(Chunk { candidates: Vec::new(), looked_at: 0, next: None }),
             Some(audience) => {
                 params.extend([Param::Int(audience), Param::Int(asked.client.get())]);
-                "SELECT DISTINCT lead_id AS id FROM subscriptions
-                 WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
-                   AND (client_id IS NULL OR client_id = $5)
-                 ORDER BY lead_id LIMIT $3"
+                SUBSCRIBED
             }
         };
         let rows = tx.query(&people_of(page), &params)?;
@@ -189,14 +200,15 @@ impl Source {
     }
 }
 
-/// The people whose ids a statement gives, each once for each of his addresses, the first of them first.
-fn people_of(page: &str) -> String {
+/// The people whose ids a statement gives, each once for each of his addresses, the first of them first. The page comes before
+/// `CROSS JOIN`, and so SQLite does not begin with all leads of the workspace.
+pub(super) fn people_of(page: &str) -> String {
     format!(
         "SELECT l.id, l.timezone, l.erased_at, l.merged_into_id, o.id, i.value, i.typed_value
-         FROM ({page}) page
-         JOIN leads l ON l.workspace_id = $1 AND l.id = page.id
+         FROM ({page}) page CROSS JOIN leads l
          LEFT JOIN lead_organizations o ON o.lead_id = l.id
          LEFT JOIN channel_identities i ON i.lead_id = l.id AND i.channel = 'email'
+         WHERE l.id = page.id AND l.workspace_id = $1
          ORDER BY l.id, i.id"
     )
 }
@@ -259,25 +271,33 @@ impl Asked {
         if people.is_empty() || (self.named.is_empty() && self.audience.is_none()) {
             return Ok(());
         }
-        let sql = "SELECT s.lead_id, s.audience_id, a.slug FROM subscriptions s
-                   JOIN audiences a ON a.workspace_id = s.workspace_id AND a.id = s.audience_id
-                   WHERE s.workspace_id = $1 AND s.status = 'subscribed'
-                     AND (s.client_id IS NULL OR s.client_id = $2) AND s.lead_id {among}";
-        let params = [Param::Int(cx.workspace_id().get()), Param::Int(self.client.get())];
+        let slugs = self.slugs(tx, cx)?;
         let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
-        let rows = tx.query_among(sql, &params, Among::Ints(&ids))?;
+        let client = [Param::Int(self.client.get())];
+        let rows = tx.query_given(AUDIENCES, &client, Given::Ints(&ids))?;
         let mut by_id: HashMap<i64, &mut Candidate> =
             people.iter_mut().map(|one| (one.id.get(), one)).collect();
         for row in &rows {
             let Some(one) = by_id.get_mut(&row.int(0)?) else { continue };
             let audience = AudienceId::from(row.int(1)?);
             one.in_audience |= self.audience == Some(audience);
-            let slug: Slug = row.parsed(2, "a slug")?;
-            if self.named.contains(&slug) {
-                one.facts.audiences.insert(slug);
-            }
+            one.facts.audiences.extend(slugs.get(&audience).cloned());
         }
         Ok(())
+    }
+
+    /// Those that the condition names and that there are.
+    fn slugs(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<HashMap<AudienceId, Slug>, DatabaseError> {
+        if self.named.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let sql = "SELECT id, slug FROM audiences
+                   WHERE workspace_id = $1 AND slug IN (SELECT value FROM {given})";
+        let named: Vec<&str> = self.named.iter().map(Slug::as_str).collect();
+        let workspace = [Param::Int(cx.workspace_id().get())];
+        let rows = tx.query_given(sql, &workspace, Given::Texts(&named))?;
+        let read = |row: &Row| Ok((AudienceId::from(row.int(0)?), row.parsed(1, "a slug")?));
+        rows.iter().map(read).collect()
     }
 }
 

@@ -14,15 +14,12 @@ use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Verdict
 use tidings_delivery::senders::{self, ResolveError, SenderIdentity};
 use tidings_delivery::templates::{self, Pick, Stored, TemplateKey};
 use tidings_delivery::transactional::Wrong;
-use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
+use tidings_sql::{DatabaseError, Dialect, Given, Param, Tx};
 
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Counts, Outcome};
 use super::{Campaign, Schedule, Status, batches, pace, variants};
 use crate::audience::{self, Condition, Member, Walk};
-
-/// So many people are on a page at most.
-const PAGE: usize = 500;
 
 /// What happens after a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +132,7 @@ pub(super) async fn subject(cx: &Cx, campaign: &Campaign) -> Result<String, Stor
 pub(super) async fn page(
     cx: &Cx,
     campaign: &Campaign,
-    then: Then,
+    (most, then): (usize, Then),
 ) -> Result<Result<Page, String>, StorageError> {
     let condition = match Condition::parse(&campaign.filter, "filter") {
         Ok(condition) => condition,
@@ -144,7 +141,7 @@ pub(super) async fn page(
     let (client, audience) = (campaign.client, campaign.audience);
     let walk = Walk { condition, client, audience, profiles: true };
     let cursor = campaign.progress.snapshot_cursor.clone();
-    let found = audience::page(cx, &walk, cursor.as_deref(), PAGE).await?;
+    let found = audience::page(cx, &walk, cursor.as_deref(), most).await?;
     let new = recipients(cx, campaign, found.contacts).await?;
     let (within, id, next) = (cx.clone(), campaign.id, found.next);
     let write = cx.database().write_committed(move |tx| {
@@ -284,7 +281,7 @@ fn not_erased(tx: &mut Tx<'_>, cx: &Cx, new: &[New]) -> Result<HashSet<i64>, Dat
     );
     let ids: Vec<i64> = new.iter().map(|one| one.contact).collect();
     let params = [Param::Int(cx.workspace_id().get())];
-    tx.query_among(&sql, &params, Among::Ints(&ids))?.iter().map(|row| row.int(0)).collect()
+    tx.query_given(&sql, &params, Given::Ints(&ids))?.iter().map(|row| row.int(0)).collect()
 }
 
 /// Writes the rows and tells their ids by contact. Who has a row already is not among them.

@@ -23,20 +23,37 @@ use super::{Campaign, CampaignId, Status, brake, broadcast, control, snapshot, v
 
 /// A start that is later than this is not made without asking.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
-/// So many pages a worker does before somebody else may go on.
-const PAGES: usize = 20;
-/// So many rows are collected at once to be sent again.
-const ROWS: i64 = 500;
-/// So many batches of a cancelled campaign are ended at once.
-const BATCHES: i64 = 20;
+/// How much is done at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// So many people are on a page of the snapshot at most.
+    pub(super) people: usize,
+    /// So many rows are collected at once to be sent again.
+    pub(super) rows: i64,
+    /// So many batches of a cancelled campaign are ended at once.
+    pub(super) batches: i64,
+    /// So many of these a worker does before somebody else may go on.
+    pub(super) turns: usize,
+}
+
+impl Default for Sizes {
+    fn default() -> Self {
+        Self { people: 500, rows: 500, batches: 20, turns: 20 }
+    }
+}
 
 struct Steps {
     access: Access,
+    sizes: Sizes,
 }
 
 /// Who works on the queue `campaign-steps`.
 pub fn handler(access: Access) -> Arc<dyn Handler> {
-    for_contract(Steps { access })
+    with(access, Sizes::default())
+}
+
+pub(super) fn with(access: Access, sizes: Sizes) -> Arc<dyn Handler> {
+    for_contract(Steps { access, sizes })
 }
 
 /// What comes after a step.
@@ -76,30 +93,30 @@ impl Steps {
             let load = cx.database().read(move |tx| store::glance(tx, &within, id));
             let found: Result<Option<Campaign>, DatabaseError> = load.await;
             let Some(campaign) = found? else { return Ok(()) };
-            let then = if turn >= PAGES { Then::Yield } else { Then::GoOn };
-            let next = step(&cx, &campaign, then).await?;
+            let then = if turn >= self.sizes.turns { Then::Yield } else { Then::GoOn };
+            let next = self.step(&cx, &campaign, then).await?;
             if next == Next::Nothing || then == Then::Yield {
                 return Ok(());
             }
         }
         Ok(())
     }
-}
 
-async fn step(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
-    match campaign.status {
-        Status::Draft | Status::Paused | Status::Sent | Status::Failed => Ok(Next::Nothing),
-        Status::Scheduled => begin(cx, campaign).await,
-        Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
-            match snapshot::page(cx, campaign, then).await? {
-                // Whoever was faster may be a worker that nobody waits for any more, so this one goes on, too.
-                Ok(Page::Written | Page::Last | Page::Overtaken) => Ok(Next::More),
-                Err(why) => fail(cx, campaign, why).await,
+    async fn step(&self, cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+        match campaign.status {
+            Status::Draft | Status::Paused | Status::Sent | Status::Failed => Ok(Next::Nothing),
+            Status::Scheduled => begin(cx, campaign).await,
+            Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
+                match snapshot::page(cx, campaign, (self.sizes.people, then)).await? {
+                    // Whoever was faster may be a worker that nobody waits for any more, so this one goes on, too.
+                    Ok(Page::Written | Page::Last | Page::Overtaken) => Ok(Next::More),
+                    Err(why) => fail(cx, campaign, why).await,
+                }
             }
+            Status::Snapshotting => send(cx, campaign).await,
+            Status::Sending => go_on(cx, campaign, (self.sizes.rows, then)).await,
+            Status::Cancelled => end_batches(cx, campaign, (self.sizes.batches, then)).await,
         }
-        Status::Snapshotting => send(cx, campaign).await,
-        Status::Sending => go_on(cx, campaign, then).await,
-        Status::Cancelled => end_batches(cx, campaign, then).await,
     }
 }
 
@@ -162,7 +179,11 @@ async fn send(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
 }
 
 /// Collects what is to be sent again, decides the winner of a test, and feeds.
-async fn go_on(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+async fn go_on(
+    cx: &Cx,
+    campaign: &Campaign,
+    (rows, then): (i64, Then),
+) -> Result<Next, StorageError> {
     let (within, id) = (cx.clone(), campaign.id);
     if let Some(cursor) = campaign.progress.retry_cursor {
         let collect = cx.database().write_committed(move |tx| {
@@ -171,7 +192,7 @@ async fn go_on(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, Storage
                 locked.status == Status::Sending && locked.retry_cursor == Some(cursor)
             };
             let Some(mut locked) = locked.filter(current) else { return Ok(()) };
-            collect_failed(tx, &within, &mut locked, cursor)?;
+            collect_failed(tx, &within, &mut locked, (cursor, rows))?;
             if then == Then::Yield {
                 store::step(tx, &within, id)?;
             }
@@ -217,7 +238,7 @@ fn collect_failed(
     tx: &mut Tx<'_>,
     cx: &Cx,
     locked: &mut Locked,
-    cursor: i64,
+    (cursor, most): (i64, i64),
 ) -> Result<(), DatabaseError> {
     let sql = format!(
         "SELECT id, {ENDED} FROM campaign_recipients
@@ -229,7 +250,7 @@ fn collect_failed(
         Param::Int(cx.workspace_id().get()),
         Param::Int(locked.id.get()),
         Param::Int(cursor),
-        Param::Int(ROWS),
+        Param::Int(most),
     ];
     let rows = tx.query(&sql, &params)?;
     locked.retry_cursor = rows.last().map(|row| row.int(0)).transpose()?;
@@ -254,7 +275,11 @@ fn collect_failed(
 }
 
 /// Ends the batches of a cancelled campaign that are not on the queue. Those that are, their worker ends.
-async fn end_batches(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+async fn end_batches(
+    cx: &Cx,
+    campaign: &Campaign,
+    (most, then): (i64, Then),
+) -> Result<Next, StorageError> {
     let (within, id) = (cx.clone(), campaign.id);
     let end = cx.database().write_committed(move |tx| {
         let locked = store::lock(tx, &within, id)?;
@@ -262,7 +287,7 @@ async fn end_batches(cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, S
         let Some(locked) = locked.filter(cancelled) else { return Ok(Next::Nothing) };
         let sql = "SELECT number FROM campaign_batches
                    WHERE campaign_id = $1 AND fed_at IS NULL ORDER BY held, due_at, number LIMIT $2";
-        let rows = tx.query(sql, &[Param::Int(id.get()), Param::Int(BATCHES)])?;
+        let rows = tx.query(sql, &[Param::Int(id.get()), Param::Int(most)])?;
         for row in &rows {
             let ended = batches::give_up_locked(tx, &within, &locked, row.int(0)?)?;
             debug_assert_eq!(ended, Finished::Now, "what is not on the queue nobody hands over");

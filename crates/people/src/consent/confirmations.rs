@@ -11,7 +11,7 @@ use tidings_sql::{DatabaseError, Param, Tx};
 use super::everything::{self, Bring, Marks, Seen};
 use super::proof::{self, Act, Action, Line, Proof};
 use super::rows::{self, Subscription};
-use super::{By, Status, SubscriptionId, audiences, contact, rules};
+use super::{By, ContactId, Status, SubscriptionId, audiences, contact, rules};
 
 /// What the mail needs that asks somebody to confirm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,11 @@ pub enum RequestError {
         rules::MAX_SENDS
     )]
     TooMany { id: SubscriptionId, next: Timestamp },
+    #[error(
+        "{} mails have asked the person of subscription {id} to confirm something within a day; the next can go at {next}",
+        rules::MAX_SENDS_TO_PERSON
+    )]
+    TooManyToPerson { id: SubscriptionId, next: Timestamp },
     #[error("the request could not be saved")]
     Store(#[from] DatabaseError),
 }
@@ -80,6 +85,9 @@ fn try_request(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Request, 
     let email = addresses.into_iter().next().ok_or(RequestError::NoAddress(id))?;
     let sends = rules::send_another(&waiting.recent_sends, cx.now());
     let sends = sends.map_err(|next| RequestError::TooMany { id, next })?;
+    let asked = sends_to(tx, cx, subscription.contact)?;
+    rules::ask_again(&asked, cx.now())
+        .map_err(|next| RequestError::TooManyToPerson { id, next })?;
     let millis: Vec<i64> = sends.iter().map(|at| at.as_millisecond()).collect();
     let recent = serde_json::Value::from(millis).to_string();
     let sql = "UPDATE confirmations SET sends = sends + 1, last_sent_at = $3, recent_sends = $4
@@ -202,17 +210,39 @@ pub(super) fn open(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<bool,
     Ok(true)
 }
 
+/// When mails asked a person of late, for whichever of his subscriptions.
+fn sends_to(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<Vec<Timestamp>, DatabaseError> {
+    let sql = "SELECT c.recent_sends FROM subscriptions s
+               JOIN confirmations c ON c.workspace_id = s.workspace_id AND c.subscription_id = s.id
+               WHERE s.workspace_id = $1 AND s.lead_id = $2 AND c.last_sent_at > $3";
+    let since = cx.now().saturating_sub(rules::SENDS_WITHIN).unwrap_or(Timestamp::MIN);
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(contact.get()),
+        Param::Int(since.as_millisecond()),
+    ];
+    let mut sends = Vec::new();
+    for row in tx.query(sql, &params)? {
+        sends.extend(times(row.text(0)?)?);
+    }
+    Ok(sends)
+}
+
+fn times(text: &str) -> Result<Vec<Timestamp>, DatabaseError> {
+    let damaged = || DatabaseError::damaged(1, "times");
+    let millis: Vec<i64> = serde_json::from_str(text).map_err(|_| damaged())?;
+    let times: Result<_, _> = millis.into_iter().map(Timestamp::from_millisecond).collect();
+    times.map_err(|_| damaged())
+}
+
 fn load(tx: &mut Tx<'_>, cx: &Cx, id: SubscriptionId) -> Result<Option<Waiting>, DatabaseError> {
     let sql = "SELECT sends, recent_sends, expires_at, confirmed_at FROM confirmations
                WHERE workspace_id = $1 AND subscription_id = $2";
     let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Int(id.get())])?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let damaged = || DatabaseError::damaged(1, "times");
-    let millis: Vec<i64> = serde_json::from_str(row.text(1)?).map_err(|_| damaged())?;
-    let times: Result<_, _> = millis.into_iter().map(Timestamp::from_millisecond).collect();
     Ok(Some(Waiting {
         sends: row.int(0)?,
-        recent_sends: times.map_err(|_| damaged())?,
+        recent_sends: times(row.text(1)?)?,
         expires_at: row.time(2)?,
         confirmed_at: row.optional_time(3)?,
     }))

@@ -10,6 +10,8 @@ pub const CONFIRM_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// So many mails ask for one confirmation within `SENDS_WITHIN`: a form in which anybody can type any address must
 /// not be a way to bury somebody under mail.
 pub const MAX_SENDS: usize = 3;
+/// And so many ask one person, for all audiences together: else whoever types his address into enough forms floods him.
+pub const MAX_SENDS_TO_PERSON: usize = 10;
 pub const SENDS_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 
 /// How things stand before.
@@ -101,11 +103,20 @@ pub fn resubscribe(by: By, has_reason: bool) -> Result<(), Refusal> {
 
 /// The times of the sends that still count with one more now, or when there may be one again.
 pub fn send_another(sends: &[Timestamp], now: Timestamp) -> Result<Vec<Timestamp>, Timestamp> {
+    one_more(sends, MAX_SENDS, now)
+}
+
+/// The same for everything that a person was asked.
+pub fn ask_again(sends: &[Timestamp], now: Timestamp) -> Result<(), Timestamp> {
+    one_more(sends, MAX_SENDS_TO_PERSON, now).map(drop)
+}
+
+fn one_more(sends: &[Timestamp], most: usize, now: Timestamp) -> Result<Vec<Timestamp>, Timestamp> {
     let counts = |at: &&Timestamp| now.duration_since(**at) < SENDS_WITHIN;
     let mut recent: Vec<Timestamp> = sends.iter().filter(counts).copied().collect();
     recent.sort_unstable();
-    if recent.len() >= MAX_SENDS {
-        let first = recent[recent.len() - MAX_SENDS];
+    if recent.len() >= most {
+        let first = recent[recent.len() - most];
         return Err(first.saturating_add(SENDS_WITHIN).unwrap_or(Timestamp::MAX));
     }
     recent.push(now);

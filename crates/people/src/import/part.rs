@@ -9,6 +9,7 @@ use tidings_kernel::{
     tables,
 };
 use tidings_sql::DatabaseError;
+use tidings_webhooks::EventType;
 
 use super::Counts;
 use super::bulk::{self, Audience, Contacts};
@@ -19,7 +20,7 @@ use crate::contacts::write::Held;
 use crate::contacts::{Tag, TagChange, UpsertError, rules, write as contact};
 use crate::suppression::memory::Secret;
 use crate::suppression::{self, Kind, Reason, Suppress};
-use crate::{keys, race};
+use crate::{keys, news, race};
 
 /// What is to be done with everybody.
 pub(super) struct Order {
@@ -118,7 +119,11 @@ async fn write_distinct(
         }
     }
     let secret = loaded.secret.as_ref();
-    let groups = grouped(cx, writing)?;
+    // Of whoever is new the relations have told.
+    let is_update = |(_, case): &(rules::Plan, Case)| case.held.profile.is_some();
+    let tell = writing.iter().any(is_update)
+        && tidings_webhooks::wanted(cx, EventType::ContactUpdated).await?;
+    let groups = grouped(cx, writing, tell)?;
     try_join_all(groups.into_iter().map(|group| commit(cx, order, secret, group))).await?;
     done.counts.subscribed += subscribe(cx, order, joining).await? as u64;
     Ok(())
@@ -187,7 +192,14 @@ struct Group {
     cases: Vec<Case>,
 }
 
-fn grouped(cx: &Cx, writing: Vec<(rules::Plan, Case)>) -> Result<Vec<Group>, StorageError> {
+/// With the news of each change, if somebody wants to be told.
+fn grouped(
+    cx: &Cx,
+    writing: Vec<(rules::Plan, Case)>,
+    tell: bool,
+) -> Result<Vec<Group>, StorageError> {
+    // A message is an item where the queue is not in the same database.
+    let count = |txn: &Txn| txn.writes.len() + txn.messages.len();
     let mut groups: Vec<Group> = Vec::new();
     for (plan, case) in writing {
         let known = case.known.as_ref().expect("everybody in the part was made a contact");
@@ -195,10 +207,14 @@ fn grouped(cx: &Cx, writing: Vec<(rules::Plan, Case)>) -> Result<Vec<Group>, Sto
         let mut txn = case.held.txn(&case.person.email, update, &plan, cx.now());
         if case.held.profile.is_none() {
             store_whole(&mut txn).map_err(StorageError::from)?;
+        } else if tell {
+            let told = news::updated(cx, known.id.get(), &case.person.email);
+            txn = txn.enqueue(told.wanted_message(cx));
         }
         match groups.last_mut() {
-            Some(last) if last.txn.writes.len() + txn.writes.len() <= MAX_TXN_WRITES => {
+            Some(last) if count(&last.txn) + count(&txn) <= MAX_TXN_WRITES => {
                 last.txn.writes.append(&mut txn.writes);
+                last.txn.messages.append(&mut txn.messages);
                 last.cases.push(case);
             }
             _ => groups.push(Group { txn, cases: vec![case] }),

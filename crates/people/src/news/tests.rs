@@ -9,6 +9,7 @@ use tidings_webhooks::{EventTypes, Targets, endpoints};
 use crate::consent::subscriptions::{self, Resubscribe, Subscribe, Unsubscribe};
 use crate::consent::{Act, By, Proof, Scope, Whom, audiences};
 use crate::contacts::{self, Attributes, TagChange, Upsert};
+use crate::import;
 use crate::suppression::{self, Kind, Suppress};
 
 /// Wants everything.
@@ -123,6 +124,43 @@ async fn leaving_and_coming_back_is_told(bed: &Bed) {
     assert!(told[2].contains(&format!(r#""audience_id":{audience}"#)), "{told:?}");
 }
 
+/// As often as a file is read: who is new, who changed, and nobody else.
+async fn a_file_is_told_of_person_by_person(bed: &Bed) {
+    let cx = bed.cx().await;
+    listen(&cx).await;
+    contacts::upsert(&cx, ada(&["a"])).await.unwrap();
+    let bob = Upsert { email: "bob@example.org".parse().unwrap(), ..ada(&["a"]) };
+    contacts::upsert(&cx, bob).await.unwrap();
+    let before = told(&cx).await.len();
+    let file = "email,tags\nada@example.org,vip\nbob@example.org,a\neve@example.org,\n";
+    for _ in 0..2 {
+        let settings = import::Settings { source: "a fair".to_owned(), ..Default::default() };
+        let file = std::io::Cursor::new(file.to_owned());
+        import::run(&cx, file, settings, |_| ()).await.unwrap();
+    }
+    let told = told(&cx).await[before..].to_vec();
+    let [eve, ada] = &told[..] else { panic!("{told:?}") };
+    assert!(eve.starts_with("contact.created") && eve.contains("eve@example.org"), "{eve}");
+    assert!(ada.starts_with("contact.updated") && ada.contains("ada@example.org"), "{ada}");
+}
+
+/// A transaction has room for a hundred writes, and the news of a change is one of them.
+async fn a_large_file_is_told_of_as_well(bed: &Bed) {
+    let cx = bed.cx().await;
+    listen(&cx).await;
+    let file = |plan: &str| {
+        let lines = (0..250).map(|number| format!("p{number}@example.org,{plan}\n"));
+        std::io::Cursor::new(format!("email,plan\n{}", lines.collect::<String>()))
+    };
+    for plan in ["free", "pro"] {
+        let settings = import::Settings { source: "a fair".to_owned(), ..Default::default() };
+        import::run(&cx, file(plan), settings, |_| ()).await.unwrap();
+    }
+    let told = told(&cx).await;
+    let of = |kind: &str| told.iter().filter(|one| one.starts_with(kind)).count();
+    assert_eq!((of("contact.created"), of("contact.updated")), (250, 250));
+}
+
 async fn without_a_webhook_nothing_is_enqueued(bed: &Bed) {
     let cx = bed.cx().await;
     contacts::upsert(&cx, ada(&["a"])).await.unwrap();
@@ -134,5 +172,7 @@ each_store!(
     a_contact_is_told_of_from_the_first_day_to_the_last,
     a_suppression_is_told_once,
     leaving_and_coming_back_is_told,
+    a_file_is_told_of_person_by_person,
+    a_large_file_is_told_of_as_well,
     without_a_webhook_nothing_is_enqueued,
 );

@@ -15,14 +15,19 @@ use tidings_testbed::Bed;
 
 /// The same workspace, for somebody whose process dies at this call of the items: before it, or after.
 pub(super) async fn dying(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Cx {
+    let access = dying_access(bed, cx, place, after);
+    let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
+    access.inside(&found, Actor::Operator)
+}
+
+/// The same for whoever finds his workspaces by himself.
+pub(crate) fn dying_access(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Access {
     let engine = Failing {
         engine: SqlItems::new(cx.database().clone(), bed.clock.clone()),
         left: Arc::new(AtomicIsize::new(place)),
         after,
     };
-    let access = Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone());
-    let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
-    access.inside(&found, Actor::Operator)
+    Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone())
 }
 
 struct Failing {

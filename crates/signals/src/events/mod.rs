@@ -5,10 +5,11 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 #[cfg(test)]
-mod convergence;
+pub(crate) mod convergence;
 mod counters;
 #[cfg(test)]
-mod failing;
+pub(crate) mod failing;
+mod links;
 mod news;
 mod revise;
 mod rules;
@@ -28,13 +29,15 @@ use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 use counters::Seen;
-pub use counters::{COUNTERS, Counts};
 pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
+pub use tidings_delivery::counts::{COUNTERS, Counts};
 
 /// How long an event waits that others were in the way of.
 const A_MOMENT: Duration = Duration::from_secs(2);
+/// How long an event waits while a store cannot be used. It may be for as long as that takes.
+pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(15);
 
 /// Something that happened to a message, or because of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -126,9 +129,14 @@ impl From<tidings_kernel::StoreError> for RecordError {
 }
 
 impl RecordError {
-    /// How long to wait if only others were in the way: that is no failure of the event, and does not count as a try.
-    pub fn busy_for(&self) -> Option<Duration> {
-        matches!(self, Self::Busy).then_some(A_MOMENT)
+    /// How long to wait if only others were in the way, or the store cannot be used: that is no failure of the event, and
+    /// does not count as a try.
+    pub fn wait_for(&self) -> Option<Duration> {
+        match self {
+            Self::Busy => Some(A_MOMENT),
+            Self::Store(error) => error.is_passing().then_some(STORE_PAUSE),
+            Self::NoMessage(_) | Self::Id => None,
+        }
     }
 
     /// Whether the same event can come again and be recorded then.

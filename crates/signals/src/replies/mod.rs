@@ -1,9 +1,10 @@
 //! Replies: what people answer to our mails.
 //!
-//! Here: which message a mail answers, who wrote it, and its event. Not here: reading MIME (`mail::inbound`), and how a
+//! Here: which message a mail answers, who wrote it, its event, and passing it on to people (`forward`). Not here: reading MIME (`mail::inbound`), and how a
 //! mail gets here (`ses` out of the queue, the API). Nobody is believed to answer whom we do not know: of such a mail a
 //! stray is kept, without its words. What a machine wrote is an event too, but not counted as a reply.
 
+mod forward;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::ledger::Message;
 use tidings_delivery::links::{Links, ReadError};
+use tidings_delivery::transactional::Messages;
 use tidings_kernel::{EmailAddress, hex, tables};
 use tidings_mail::inbound::{self, Inbound, InboundError};
 use tidings_people::keys as people;
@@ -23,6 +25,7 @@ use tokio::sync::OnceCell;
 
 use crate::events::{Event, EventKind, RecordError, Recorded, record};
 use crate::ses::stray;
+use forward::Forwarding;
 
 /// So many of the messages that a mail refers to are looked for.
 const MAX_REFERENCES: usize = 10;
@@ -30,9 +33,10 @@ const MAX_REFERENCES: usize = 10;
 /// Takes replies. A clone shares the keys that prove which message is ours.
 #[derive(Clone)]
 pub struct Replies {
-    access: Access,
-    keep_days: Option<u32>,
+    pub(crate) access: Access,
+    pub(crate) keep_days: Option<u32>,
     links: Arc<OnceCell<Links>>,
+    forwarding: Option<Forwarding>,
 }
 
 /// What became of a mail.
@@ -94,7 +98,12 @@ impl Ignored {
 
 impl Replies {
     pub fn new(access: Access, keep_days: Option<u32>) -> Self {
-        Self { access, keep_days, links: Arc::default() }
+        Self { access, keep_days, links: Arc::default(), forwarding: None }
+    }
+
+    /// What people answer is passed on to this address as well, each reply once.
+    pub fn forwarding_to(self, to: EmailAddress, messages: Messages) -> Self {
+        Self { forwarding: Some(Forwarding { messages, to }), ..self }
     }
 
     /// Takes a mail for a workspace. The same mail again is the same event.
@@ -140,7 +149,10 @@ impl Replies {
             return self.ignore(mime, &mail, Ignored::UnknownSender).await;
         }
         let automatic = mail.auto_reply;
-        let id = format!("reply:{}", id_of(mime, &mail));
+        let id = id_of(mime, &mail);
+        let forwarding = self.forwarding.as_ref();
+        let forward = forwarding.and_then(|to| Some((to, to.of(&mail, answered.as_ref(), &id)?)));
+        let id = format!("reply:{id}");
         let at = written_at(mail.date, cx.now());
         let subject = Some(mail.subject).filter(|subject| !subject.is_empty());
         let kind = EventKind::Reply { subject, body: mail.text, automatic };
@@ -150,7 +162,14 @@ impl Replies {
             event.source = Some(message.source);
             event.provider_message_id = message.provider_message_id;
         }
-        Ok(match record(cx, event).await? {
+        let recorded = record(cx, event).await?;
+        // Also if it came before: whoever took it then may have died in front of this.
+        if let Some((forwarding, forward)) = forward
+            && recorded != Recorded::Erased
+        {
+            forwarding.pass_on(cx, forward).await?;
+        }
+        Ok(match recorded {
             Recorded::Now if automatic => Received::Automatic,
             Recorded::Now => Received::Reply,
             Recorded::Before => Received::Before,

@@ -1,5 +1,7 @@
 //! What people answer finds its message and its person.
 
+mod forwarding;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
@@ -187,7 +189,7 @@ async fn a_mail_out_of_the_queue_finds_its_workspace(bed: &Bed) {
             enqueued_at: jiff::Timestamp::UNIX_EPOCH,
             receipt: Receipt("r".into()),
         };
-        let outcome = worker(bed.access.clone(), None).handle(&delivery).await;
+        let outcome = worker(Replies::new(bed.access.clone(), None)).handle(&delivery).await;
         assert_eq!(outcome, Outcome::Done, "{encoding}");
         assert_eq!(stored(&cx).await.len(), 1, "{encoding}");
     }

@@ -30,9 +30,9 @@ pub(crate) use notification::Notification;
 /// After so many tries a notification is taken to be about somebody else's message.
 const PATIENCE: u32 = 6;
 
-/// Who works on the queue.
-pub fn worker(access: Access, keep_days: Option<u32>) -> Arc<dyn Handler> {
-    let replies = Replies::new(access.clone(), keep_days);
+/// Who works on the queue. Mail that comes in by it is for `replies`.
+pub fn worker(replies: Replies) -> Arc<dyn Handler> {
+    let (access, keep_days) = (replies.access.clone(), replies.keep_days);
     Arc::new(Worker { access, replies, keep_days })
 }
 
@@ -69,7 +69,7 @@ impl Handler for Worker {
 }
 
 fn failed(error: &RecordError, reason: String) -> Outcome {
-    match error.busy_for() {
+    match error.wait_for() {
         Some(after) => Outcome::wait(reason, after),
         None if error.is_passing() => Outcome::retry(reason),
         None => Outcome::dead(reason),

@@ -16,6 +16,7 @@ use tidings_testbed::{Bed, each_store};
 use super::{PATIENCE, stray, worker};
 use crate::events::tests::{counts, messages, row, stored};
 use crate::events::{Counts, keys};
+use crate::replies::Replies;
 
 each_store!(
     every_type_leaves_its_event_and_its_mark,
@@ -70,7 +71,7 @@ impl<'a> World<'a> {
     }
 
     async fn take(&self, body: &str, receives: u32) -> Outcome {
-        let worker: Arc<dyn Handler> = worker(self.bed.access.clone(), None);
+        let worker: Arc<dyn Handler> = worker(Replies::new(self.bed.access.clone(), None));
         let delivery = Delivery {
             id: "m".into(),
             body: body.into(),

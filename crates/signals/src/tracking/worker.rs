@@ -16,7 +16,7 @@ use tidings_sql::{DatabaseError, Param};
 use super::choices::{self, Scope};
 use super::verdict::{Action, Facts, decide};
 use super::{ChoiceError, Tracking, evidence, reader, recompute};
-use crate::events::{Event, EventKind, RecordError, Recorded, record};
+use crate::events::{Event, EventKind, RecordError, Recorded, STORE_PAUSE, record};
 
 /// Who works on `email-events`. After `keep_days` what was seen is forgotten, but stays counted.
 pub fn handler(tracking: Tracking, keep_days: Option<u32>) -> Arc<dyn Handler> {
@@ -53,17 +53,16 @@ impl Work<EmailEvent> for Worker {
             Err(error) => error,
         };
         let reason = tidings_kernel::causes(&error).to_string();
-        if let WorkError::Record(error) = &error
-            && let Some(after) = error.busy_for()
-        {
-            return Outcome::wait(reason, after);
-        }
-        let passing = match &error {
-            WorkError::Foreign(_) => false,
-            WorkError::Record(error) => error.is_passing(),
-            WorkError::Store(error) => error.is_passing(),
+        let (wait, passing) = match &error {
+            WorkError::Foreign(_) => (None, false),
+            WorkError::Record(error) => (error.wait_for(), error.is_passing()),
+            WorkError::Store(error) => (error.is_passing().then_some(STORE_PAUSE), false),
         };
-        if passing { Outcome::retry(reason) } else { Outcome::dead(reason) }
+        match wait {
+            Some(after) => Outcome::wait(reason, after),
+            None if passing => Outcome::retry(reason),
+            None => Outcome::dead(reason),
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! Who gets what, and who does not.
 
+mod many;
 mod stories;
 mod tables;

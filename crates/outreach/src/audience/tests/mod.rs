@@ -1,1 +1,8 @@
 //! What a condition says, whom a walk meets, and what a preview counts.
+
+mod clauses;
+mod counting;
+mod forms;
+mod previews;
+mod walks;
+mod world;

@@ -19,6 +19,7 @@ each_store! {
     an_old_link_does_not_bring_back_who_left,
     a_request_does_not_weaken_what_was_taken_back,
     three_mails_a_day_ask,
+    many_audiences_do_not_flood_one_person,
     whoever_has_the_confirmation_already_is_not_asked,
     nothing_of_another_workspace_can_be_confirmed,
 }
@@ -156,6 +157,38 @@ async fn three_mails_a_day_ask(bed: &Bed) {
     assert!(matches!(refused, RequestError::TooMany { .. }), "{refused:?}");
     bed.clock.advance(24.hours());
     assert_eq!(confirmations::request(&bed.cx().await, id).await.unwrap().send, 4);
+}
+
+async fn many_audiences_do_not_flood_one_person(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let name = format!("news-{number}");
+        let made = audience(&cx, &name, true).await;
+        let update = audiences::Update {
+            slug: super::slug(&name),
+            name: None,
+            double_opt_in: None,
+            confirm_template_key: Some(Some("confirm".parse().unwrap())),
+        };
+        audiences::update(&cx, update).await.unwrap();
+        ids.push(subscribe(&cx, &made, None, By::Person).await.subscription.unwrap().id);
+    }
+    for id in ids.iter().cycle().take(10) {
+        confirmations::request(&later(bed).await, *id).await.unwrap();
+    }
+    // No subscription has its three yet.
+    let refused = confirmations::request(&later(bed).await, ids[0]).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "10 mails have asked the person of subscription {} to confirm something within a day; the next can go at \
+             2026-07-02T12:01:00Z",
+            ids[0]
+        )
+    );
+    bed.clock.advance(24.hours());
+    confirmations::request(&bed.cx().await, ids[0]).await.unwrap();
 }
 
 async fn whoever_has_the_confirmation_already_is_not_asked(bed: &Bed) {

@@ -1,18 +1,19 @@
 //! `tidings webhooks`: whom we tell what happens, for operators.
 
+mod shown;
+
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, Limit};
 use tidings_kernel::Workspace;
-use tidings_webhooks::deliveries::{
-    self, Attempt, Delivery, EndpointReplayError, ReplayError, Status,
-};
+use tidings_webhooks::deliveries::{self, EndpointReplayError, ReplayError, Status};
 use tidings_webhooks::endpoints::{
     self, Create, CreateError, Description, Endpoint, FindError, Update, UpdateError,
 };
 use tidings_webhooks::{DeliveryId, EndpointId, EndpointUrl, EventType, EventTypes, Targets};
 
+use self::shown::{Shown, ShownAttempt, ShownDelivery, ShownDetails};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
@@ -146,55 +147,6 @@ struct UpdateArgs {
     /// Take the description away
     #[arg(long)]
     no_description: bool,
-}
-
-#[derive(Serialize)]
-struct Shown {
-    /// Only when it is new.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<String>,
-    id: i64,
-    url: String,
-    description: Option<String>,
-    event_types: Vec<&'static str>,
-    disabled_at: Option<Timestamp>,
-    disabled_reason: Option<String>,
-    failures: i64,
-    failing_since: Option<Timestamp>,
-    previous_secret_until: Option<Timestamp>,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-}
-
-#[derive(Serialize)]
-struct ShownDelivery {
-    id: i64,
-    webhook_id: i64,
-    event_id: String,
-    event_type: String,
-    status: &'static str,
-    failure: Option<String>,
-    attempts: i64,
-    next_attempt_at: Option<Timestamp>,
-    delivered_at: Option<Timestamp>,
-    created_at: Timestamp,
-}
-
-#[derive(Serialize)]
-struct ShownDetails {
-    #[serde(flatten)]
-    delivery: ShownDelivery,
-    payload: Option<serde_json::Value>,
-    tried: Vec<ShownAttempt>,
-}
-
-#[derive(Serialize)]
-struct ShownAttempt {
-    status_code: Option<i64>,
-    answer: Option<String>,
-    error: Option<String>,
-    duration_ms: i64,
-    attempted_at: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -380,56 +332,4 @@ fn endpoint(text: &str) -> Result<EndpointId, String> {
 
 fn delivery(text: &str) -> Result<DeliveryId, String> {
     number(text).map(DeliveryId::from)
-}
-
-impl From<Endpoint> for Shown {
-    fn from(endpoint: Endpoint) -> Self {
-        let (disabled_at, disabled_reason) = match endpoint.disabled {
-            Some(disabled) => (Some(disabled.at), Some(disabled.reason)),
-            None => (None, None),
-        };
-        Self {
-            secret: None,
-            id: endpoint.id.get(),
-            url: endpoint.url,
-            description: endpoint.description,
-            event_types: endpoint.event_types.words(),
-            disabled_at,
-            disabled_reason,
-            failures: endpoint.failures,
-            failing_since: endpoint.failing_since,
-            previous_secret_until: endpoint.previous_secret_until,
-            created_at: endpoint.created_at,
-            updated_at: endpoint.updated_at,
-        }
-    }
-}
-
-impl From<Delivery> for ShownDelivery {
-    fn from(delivery: Delivery) -> Self {
-        Self {
-            id: delivery.id.get(),
-            webhook_id: delivery.endpoint.get(),
-            event_id: delivery.event_id,
-            event_type: delivery.event_type,
-            status: delivery.status.as_str(),
-            failure: delivery.failure,
-            attempts: delivery.attempts,
-            next_attempt_at: delivery.next_attempt_at,
-            delivered_at: delivery.delivered_at,
-            created_at: delivery.created_at,
-        }
-    }
-}
-
-impl From<Attempt> for ShownAttempt {
-    fn from(attempt: Attempt) -> Self {
-        Self {
-            status_code: attempt.status_code,
-            answer: attempt.answer,
-            error: attempt.error,
-            duration_ms: attempt.duration_ms,
-            attempted_at: attempt.attempted_at,
-        }
-    }
 }

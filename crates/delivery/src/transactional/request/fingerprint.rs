@@ -1,0 +1,71 @@
+//! What tells two requests apart that have the same idempotency key.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use tidings_access::Slug;
+use tidings_kernel::{EmailAddress, hex};
+
+use super::{Content, Send};
+
+impl Send {
+    /// Tells this request from another one with the same key. The order of fields does not matter, the key does not
+    /// count, and everything else does.
+    pub fn fingerprint(&self) -> String {
+        let addresses = |list: &[EmailAddress]| -> Vec<String> {
+            list.iter().map(|one| one.as_str().to_owned()).collect()
+        };
+        let content = match &self.content {
+            Content::Template(key) => json!({ "template": key }),
+            Content::Version(key, version) => json!({ "template": key, "version": version }),
+            Content::Inline { subject, html, text } => {
+                json!({ "subject": subject, "html": html, "text": text })
+            }
+        };
+        let mut request = json!({
+            "to": self.to.as_str(),
+            "content": content,
+            "context": self.context,
+            "sender": self.sender.as_ref().map(Slug::as_str),
+            "reply_to": self.reply_to.as_ref().map(EmailAddress::as_str),
+            "cc": addresses(&self.cc),
+            "bcc": addresses(&self.bcc),
+            "headers": self.headers,
+            "parts": self.parts,
+            "topic": self.topic.as_ref().map(Slug::as_str),
+            "metadata": self.metadata,
+            "scheduled_at": self.scheduled_at.map(Timestamp::as_millisecond),
+            "tracking": self.tracking,
+        });
+        if !self.lines.is_empty() {
+            request["lines"] = json!(self.lines);
+        }
+        if self.test {
+            request["test"] = true.into();
+        }
+        let mut hash = Sha256::new();
+        canonical(&request, &mut hash);
+        hex(&hash.finalize())
+    }
+}
+
+/// Feeds a value so that two values with the same fields give the same bytes, in whatever order they were written.
+fn canonical(value: &Value, hash: &mut Sha256) {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            hash.update(format!("o{}:", fields.len()));
+            for (name, value) in fields {
+                hash.update(format!("{}:{name}", name.len()));
+                canonical(value, hash);
+            }
+        }
+        Value::Array(values) => {
+            hash.update(format!("a{}:", values.len()));
+            values.iter().for_each(|value| canonical(value, hash));
+        }
+        Value::String(text) => hash.update(format!("s{}:{text}", text.len())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => hash.update(format!("v{value};")),
+    }
+}

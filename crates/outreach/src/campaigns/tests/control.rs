@@ -1,0 +1,217 @@
+//! Pausing, resuming, cancelling, sending again, and stopping by itself.
+
+use tidings_jobs::contracts::{Contract as _, WebhookFanout};
+use tidings_kernel::{Key, Update, queues, tables};
+use tidings_testbed::{Bed, each_store};
+use tidings_webhooks::{EventTypes, endpoints};
+
+use super::{World, find};
+use crate::campaigns::control::{ControlError, cancel, pause, resume, retry_failed};
+use crate::campaigns::draft::Draft;
+use crate::campaigns::tallies::Kind;
+use crate::campaigns::{CampaignId, Schedule, Status};
+
+each_store!(
+    a_paused_campaign_sends_nothing_until_it_is_resumed,
+    a_pause_is_felt_wherever_the_campaign_is,
+    a_cancelled_campaign_ends_all_that_waits,
+    only_those_are_sent_to_again_where_it_failed,
+    too_many_bounces_stop_it_until_somebody_lets_it_go_on,
+    what_cannot_be_done_is_refused_and_changes_nothing,
+    others_are_told_of_each_change,
+);
+
+async fn a_paused_campaign_sends_nothing_until_it_is_resumed(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(6).await;
+    let id = world.started(world.draft()).await;
+    world.step().await;
+    let paused = pause(&cx, find(id), Some("a typo".to_owned())).await.unwrap().campaign;
+    assert_eq!((paused.status, paused.paused_in), (Status::Paused, Some(Status::Sending)));
+    assert_eq!(paused.pause_reason.as_deref(), Some("a typo"));
+    assert!(!pause(&cx, find(id), None).await.unwrap().changed);
+    world.run().await;
+    world.check(id).await;
+    assert_eq!(world.sent(), 0);
+    assert_eq!(world.count("queue_messages").await, 0, "its batch was handed back");
+    let resumed = resume(&cx, find(id)).await.unwrap().campaign;
+    assert_eq!((resumed.status, resumed.pause_reason), (Status::Sending, None));
+    assert!(!resume(&cx, find(id)).await.unwrap().changed);
+    world.run().await;
+    world.check(id).await;
+    assert_eq!((world.sent(), world.status(id).await), (6, Status::Sent));
+}
+
+async fn a_pause_is_felt_wherever_the_campaign_is(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(20).await;
+    let at = "2026-07-01T13:00:00Z".parse().unwrap();
+    let schedule = Some(Schedule::At(at));
+    let id = world.started(Draft { schedule, ..world.draft() }).await;
+    pause(&cx, find(id), None).await.unwrap();
+    world.advance_to("2026-07-01T12:30:00Z".parse().unwrap()).await;
+    assert_eq!(world.count("timers").await, 0);
+    let resumed = resume(&bed.cx().await, find(id)).await.unwrap().campaign;
+    assert_eq!(resumed.status, Status::Scheduled);
+    world.advance_to(at).await;
+    // One delivery does three pages of five.
+    world.handle_step(id).await;
+    world.handle_step(id).await;
+    let written = world.count("campaign_recipients").await;
+    assert!((1..20).contains(&written), "{written}");
+    let paused = pause(&bed.cx().await, find(id), None).await.unwrap().campaign;
+    assert_eq!(paused.paused_in, Some(Status::Snapshotting));
+    world.run().await;
+    assert_eq!(world.count("campaign_recipients").await, written);
+    resume(&bed.cx().await, find(id)).await.unwrap();
+    world.run().await;
+    world.check(id).await;
+    assert_eq!((world.sent(), world.status(id).await), (20, Status::Sent));
+}
+
+async fn a_cancelled_campaign_ends_all_that_waits(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(9).await;
+    let id = world.started(Draft { rate_per_hour: Some(3_600), ..world.draft() }).await;
+    world.step().await;
+    world.mail().await;
+    world.advance_to("2026-07-01T12:00:01Z".parse().unwrap()).await;
+    world.step().await;
+    assert_eq!(world.sent(), 2);
+    let cancelled = cancel(&cx, find(id)).await.unwrap().campaign;
+    assert_eq!(cancelled.status, Status::Cancelled);
+    assert!(!cancel(&cx, find(id)).await.unwrap().changed);
+    world.run().await;
+    world.check(id).await;
+    let tallies = world.tallies(id).await;
+    assert_eq!(tallies.get(Kind::Outcome, "sent"), 2);
+    assert_eq!(tallies.get(Kind::Skipped, "campaign_cancelled"), 7);
+    assert_eq!(world.count("campaign_batches WHERE done_at IS NULL").await, 0);
+    assert_eq!(world.count("timers").await + world.count("queue_messages").await, 0);
+    assert!(matches!(resume(&cx, find(id)).await, Err(ControlError::Illegal { .. })));
+}
+
+async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(3).await;
+    world.people(["fail1@example.org".into(), "lost@example.org".into()]).await;
+    world.people((2..7).map(|number| format!("fail{number}@example.org"))).await;
+    let id = world.started(world.draft()).await;
+    world.run().await;
+    world.check(id).await;
+    let tallies = world.tallies(id).await;
+    assert_eq!(tallies.get(Kind::Failed, "refused"), 6);
+    assert_eq!(tallies.get(Kind::Outcome, "uncertain"), 1);
+    world.run_sql("UPDATE campaign_recipients SET email = 'x' || email WHERE email <> 'fail1@example.org' AND status = 'failed'").await;
+    world.mailer.sent.lock().unwrap().clear();
+    let retried = retry_failed(&cx, find(id)).await.unwrap();
+    assert_eq!((retried.recipients, retried.campaign.status), (6, Status::Sending));
+    world.run().await;
+    world.check(id).await;
+    assert_eq!(world.sent(), 6);
+    let tallies = world.tallies(id).await;
+    assert_eq!(tallies.get(Kind::Outcome, "sent"), 8);
+    assert_eq!(tallies.get(Kind::Failed, "refused"), 1);
+    assert_eq!(tallies.get(Kind::Outcome, "uncertain"), 1, "nobody knows, so it is not sent again");
+    assert_eq!(world.status(id).await, Status::Sent);
+    world
+        .run_sql("UPDATE campaign_recipients SET email = 'x' || email WHERE status = 'failed'")
+        .await;
+    retry_failed(&cx, find(id)).await.unwrap();
+    world.run().await;
+    let none = retry_failed(&cx, find(id)).await.unwrap();
+    assert_eq!((none.recipients, none.campaign.status), (0, Status::Sent));
+}
+
+async fn bounces(world: &World<'_>, id: CampaignId, count: i64) {
+    let key = Key::new(format!("STATS#{}", world.campaign(id).await.key()), "COUNTERS");
+    let items = world.bed.cx().await.items().await.unwrap();
+    items.update(Update::new(&tables::MAIN, key).add("bounceCount", count)).await.unwrap();
+}
+
+async fn too_many_bounces_stop_it_until_somebody_lets_it_go_on(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(20).await;
+    let id = world.started(Draft { rate_per_hour: Some(3_600), ..world.draft() }).await;
+    world.run().await;
+    bounces(&world, id, 1).await;
+    bed.advance(1).await;
+    world.run().await;
+    assert_eq!(world.status(id).await, Status::Sending, "one of twenty is not too many");
+    bounces(&world, id, 1).await;
+    let before = world.sent();
+    bed.advance(1).await;
+    world.run().await;
+    world.check(id).await;
+    let stopped = world.campaign(id).await;
+    assert_eq!((stopped.status, stopped.paused_in), (Status::Paused, Some(Status::Sending)));
+    assert_eq!((stopped.pause_reason.as_deref(), world.sent()), (Some("bounces"), before));
+    assert_eq!(world.count("timers").await, 0);
+    let resumed = resume(&cx, find(id)).await.unwrap().campaign;
+    assert!(resumed.progress.brake_released_at.is_some());
+    for _ in 0..20 {
+        bed.advance(1).await;
+        world.run().await;
+    }
+    assert_eq!((world.sent(), world.status(id).await), (20, Status::Sent));
+}
+
+async fn what_cannot_be_done_is_refused_and_changes_nothing(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    let id = world.drafted(world.draft()).await;
+    let before = world.campaign(id).await;
+    let refused = [
+        pause(&cx, find(id), None).await.err(),
+        resume(&cx, find(id)).await.err(),
+        retry_failed(&cx, find(id)).await.err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Some(ControlError::Illegal { .. })), "{error:?}");
+    }
+    assert!(matches!(pause(&cx, find(id), Some("x".repeat(501))).await, Err(ControlError::Reason)));
+    let mut after = world.campaign(id).await;
+    after.times.updated_at = before.times.updated_at;
+    assert_eq!(after, before);
+    assert_eq!(world.count("campaign_moves").await, 0);
+    let missing = CampaignId::from(id.get() + 1);
+    assert!(matches!(cancel(&cx, find(missing)).await, Err(ControlError::Missing(_))));
+    let stranger = super::Find { id, client: Some((world.client.get() + 1).into()) };
+    assert!(matches!(cancel(&cx, stranger).await, Err(ControlError::Missing(_))));
+    assert_eq!(cancel(&cx, find(id)).await.unwrap().campaign.status, Status::Cancelled);
+}
+
+async fn others_are_told_of_each_change(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(2).await;
+    let create = endpoints::Create {
+        url: "https://example.org/hook".parse().unwrap(),
+        description: None,
+        event_types: EventTypes::All,
+    };
+    let targets = tidings_webhooks::Targets::new(true);
+    endpoints::create(&cx, &targets, create).await.unwrap();
+    let id = world.started(world.draft()).await;
+    pause(&cx, find(id), Some("wait".to_owned())).await.unwrap();
+    resume(&cx, find(id)).await.unwrap();
+    world.run().await;
+    let other = world.drafted(world.draft()).await;
+    cancel(&cx, find(other)).await.unwrap();
+    let sql = format!(
+        "SELECT body FROM queue_messages WHERE queue = '{}' ORDER BY id",
+        queues::WEBHOOK_FANOUT
+    );
+    let mut told = Vec::new();
+    for row in world.rows(&sql).await {
+        let told_of = WebhookFanout::parse(row.text(0).unwrap()).unwrap();
+        let reason = told_of.data.get("reason").and_then(|reason| reason.as_str());
+        told.push(format!("{} {}", told_of.event_type, reason.unwrap_or("-")));
+    }
+    told.sort();
+    let expected = [
+        "campaign.cancelled -",
+        "campaign.finished -",
+        "campaign.paused wait",
+        "campaign.started -",
+    ];
+    assert_eq!(told, expected);
+}
