@@ -118,6 +118,7 @@ fn with_file() -> OpenApiRouter<V1> {
     OpenApiRouter::new()
         .routes(routes!(contacts::files::take))
         .routes(routes!(contacts::files::give))
+        .routes(routes!(campaigns::recipients::file))
 }
 
 fn with_key() -> OpenApiRouter<V1> {
@@ -198,6 +199,11 @@ fn of_campaigns() -> OpenApiRouter<V1> {
         .routes(routes!(campaigns::control::cancel))
         .routes(routes!(campaigns::control::retry_failed))
         .routes(routes!(campaigns::control::test))
+        .routes(routes!(campaigns::results::show))
+        .routes(routes!(campaigns::recipients::list))
+        .routes(routes!(campaigns::recipients::settle))
+        .routes(routes!(campaigns::recipients::explain))
+        .routes(routes!(campaigns::recipients::uncertain))
         .routes(routes!(campaigns::broadcasts::list))
         .routes(routes!(campaigns::broadcasts::show))
 }

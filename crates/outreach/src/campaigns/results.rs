@@ -435,7 +435,10 @@ fn domains(
 
 fn links(mut all: Vec<LinkResults>, mut others: Counts) -> Links {
     let most = |link: &LinkResults| {
-        (std::cmp::Reverse(link.clicks.unique_human_click_count), std::cmp::Reverse(link.clicks.click_count))
+        (
+            std::cmp::Reverse(link.clicks.unique_human_click_count),
+            std::cmp::Reverse(link.clicks.click_count),
+        )
     };
     all.sort_by(|a, b| most(a).cmp(&most(b)).then_with(|| a.url.cmp(&b.url)));
     let rest = all.split_off(all.len().min(TOP));
@@ -511,9 +514,11 @@ mod tests {
 
     #[test]
     fn two_days_are_told_by_hour_and_then_each_day() {
-        let sent = BTreeMap::from([("2026-04-01T22".to_owned(), 7), ("2026-04-01T23".to_owned(), 2)]);
+        let sent =
+            BTreeMap::from([("2026-04-01T22".to_owned(), 7), ("2026-04-01T23".to_owned(), 2)]);
         let open = || Counts { open_count: 1, ..Counts::default() };
-        let hours = ["2026-04-01T23", "2026-04-03T21", "2026-04-03T22", "2026-04-03T23", "2026-04-09T00"];
+        let hours =
+            ["2026-04-01T23", "2026-04-03T21", "2026-04-03T22", "2026-04-03T23", "2026-04-09T00"];
         let events = hours.into_iter().map(|hour| (hour.to_owned(), open())).collect();
         let slots = series(&sent, events);
         let told: Vec<_> = slots
@@ -561,7 +566,10 @@ mod tests {
         assert_eq!(links.others.click_count, (0..10).sum::<i64>() + 5);
 
         let counts = |delivery_count| Counts { delivery_count, ..Counts::default() };
-        let sent = vec![Named { name: "a.test".into(), count: 7 }, Named { name: "b.test".into(), count: 3 }];
+        let sent = vec![
+            Named { name: "a.test".into(), count: 7 },
+            Named { name: "b.test".into(), count: 3 },
+        ];
         let totals = Counts { send_count: 12, ..counts(11) };
         let domains = domains((sent, vec![counts(6), counts(3)]), (4, 12), totals);
         assert_eq!((domains.other_count, domains.others.sent), (2, 2));

@@ -304,7 +304,8 @@ fn of_row(recipient: &Recipient) -> Vec<Step> {
     steps.sort_by_key(|step| step.at);
     if recipient.refusals > 0 {
         let said = recipient.last_error.as_deref().unwrap_or("nothing");
-        let told = format!("{provider} did not take it {}; last: {said}", often(recipient.refusals));
+        let told =
+            format!("{provider} did not take it {}; last: {said}", often(recipient.refusals));
         steps.insert(0, Step::new(StepKind::Refused, told).speaks(false));
     }
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "no reason".to_owned());
@@ -322,9 +323,7 @@ fn of_row(recipient: &Recipient) -> Vec<Step> {
         }
         _ => None,
     };
-    steps.extend(
-        end.map(|(kind, told)| Step::new(kind, told).at(times.updated_at).speaks(false)),
-    );
+    steps.extend(end.map(|(kind, told)| Step::new(kind, told).at(times.updated_at).speaks(false)));
     steps
 }
 

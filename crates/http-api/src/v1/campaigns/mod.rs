@@ -4,6 +4,8 @@
 pub(super) mod broadcasts;
 pub(super) mod control;
 mod new;
+pub(super) mod recipients;
+pub(super) mod results;
 mod shown;
 
 use axum::Json;
