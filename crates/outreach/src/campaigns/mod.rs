@@ -14,9 +14,12 @@ pub mod brake;
 pub mod broadcast;
 pub mod control;
 pub mod draft;
+pub mod dry_run;
 pub mod life;
+pub mod named;
 mod news;
 pub mod pace;
+pub mod progress;
 pub mod recipients;
 pub mod results;
 pub mod sending;
@@ -24,10 +27,12 @@ mod snapshot;
 pub mod steps;
 pub mod store;
 pub mod tallies;
+pub mod test_send;
 #[cfg(test)]
 mod tests;
 pub mod variants;
 pub mod why;
+pub mod written;
 
 use std::fmt;
 use std::str::FromStr;
