@@ -455,19 +455,16 @@ pub(super) fn slots(
 ) -> Result<Vec<Slot>, DatabaseError> {
     let most = batch_size(campaign.limits.rate_per_hour).min(MOST);
     let sql = format!(
-        "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL AND size < $4
+        "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL
          ORDER BY number DESC LIMIT 1"
     );
-    let params = [
-        Param::Int(campaign.id.get()),
-        Param::Int(held.into()),
-        Param::from(due_at),
-        Param::Int(most as i64),
-    ];
+    let params =
+        [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
     let (mut slots, mut left) = (Vec::new(), count);
-    let open = if count == 0 { Vec::new() } else { tx.query(&sql, &params)? };
-    if let Some(row) = open.first() {
-        let batch = read(row)?;
+    // The last one alone: those before it are full, and there may be very many.
+    let last = if count == 0 { Vec::new() } else { tx.query(&sql, &params)? };
+    let last = last.first().map(read).transpose()?;
+    if let Some(batch) = last.filter(|batch| batch.recipients.len() < most) {
         let count = (most - batch.recipients.len()).min(left);
         slots.push(Slot { number: batch.number, count, before: Some(batch.recipients) });
         left -= count;
