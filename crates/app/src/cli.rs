@@ -9,6 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::apply::ApplyArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
+use crate::campaigns::CampaignArgs;
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::consent::{AudiencesArgs, ExplainArgs, SettingsArgs, SubscriptionsArgs, TopicsArgs};
@@ -27,9 +28,9 @@ use crate::templates::TemplatesArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, apply, backup, config, config_command, consent, demo, doctor, events_command, items,
-    links, logging, mail, messages, people, queues_command, serve, templates, webhooks_command,
-    worker_command,
+    access, apply, backup, campaigns, config, config_command, consent, demo, doctor,
+    events_command, items, links, logging, mail, messages, people, queues_command, serve,
+    templates, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -95,6 +96,9 @@ enum Command {
     Suppressions(SuppressionsArgs),
     /// Send transactional mail, look at it, cancel it, and settle what nobody knows
     Messages(Box<MessagesArgs>),
+    /// Send one message to many: make, preview, start, follow, pause and look at campaigns
+    #[command(visible_alias = "campaigns")]
+    Campaign(Box<CampaignArgs>),
     /// List, add and remove the addresses that a client writes from
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
@@ -185,6 +189,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
         Command::Messages(args) => on_runtime(messages::run(*args, &config)),
+        Command::Campaign(args) => on_runtime(campaigns::run(*args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),

@@ -6,6 +6,7 @@
 mod access;
 mod apply;
 mod backup;
+mod campaigns;
 mod cli;
 pub mod config;
 mod config_command;

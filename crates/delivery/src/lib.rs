@@ -4,9 +4,11 @@
 //! send log, the numbers of what was sent, templates, whether somebody may be written to, and whom a mail is handed to. Not here: what comes back
 //! (`signals`).
 
+pub mod breakdown;
 pub mod capture;
 pub mod confirmation;
 pub mod counters;
+pub mod counts;
 pub mod eligibility;
 pub mod ledger;
 pub mod links;

@@ -18,6 +18,8 @@ pub struct Message {
     /// What its counters are kept under: a campaign's own key, or `campaign-<id>`.
     pub sequence_id: Option<String>,
     pub provider_message_id: Option<String>,
+    /// The place of the variant that it has, if its campaign has variants.
+    pub arm: Option<i64>,
 }
 
 impl Source {
@@ -58,12 +60,12 @@ impl Source {
         match self {
             Self::Transactional(_) => {
                 "SELECT m.id, m.workspace_id, m.client_id, m.lead_id, m.email, m.ses_message_id, m.template_key,
-                        m.subject, NULL, NULL
+                        m.subject, NULL, NULL, NULL, NULL
                  FROM transactional_messages m"
             }
             Self::Recipient(_) => {
                 "SELECT m.id, m.workspace_id, c.client_id, m.lead_id, m.email, m.ses_message_id, c.template_key,
-                        c.subject, c.external_key, c.id
+                        c.subject, c.external_key, c.id, COALESCE(m.arm, c.winner), CAST(c.variants AS TEXT)
                  FROM campaign_recipients m
                  JOIN campaigns c ON c.workspace_id = m.workspace_id AND c.id = m.campaign_id"
             }
@@ -105,6 +107,20 @@ fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
         Ok(row.optional_text(column)?.map(ToOwned::to_owned))
     };
     let campaign = row.optional_int(9)?.map(|id| format!("campaign-{id}"));
+    let (mut template_key, mut subject, arm) = (text(6)?, text(7)?, row.optional_int(10)?);
+    if let (Some(arm), Some(variants)) = (arm, row.optional_text(11)?) {
+        let variants: Vec<Variant> = serde_json::from_str(variants)
+            .map_err(|_| DatabaseError::damaged(11, "a list of variants"))?;
+        let variant = usize::try_from(arm).ok().and_then(|arm| variants.into_iter().nth(arm));
+        if let Some(variant) = variant {
+            subject = match &variant.template {
+                // A template has a subject of its own.
+                Some(_) => variant.subject,
+                None => variant.subject.or(subject),
+            };
+            template_key = variant.template.or(template_key);
+        }
+    }
     Ok(Message {
         source: source.with_id(row.int(0)?),
         workspace: row.int(1)?,
@@ -112,10 +128,18 @@ fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
         contact: row.int(3)?,
         email: text(4)?,
         provider_message_id: text(5)?,
-        template_key: text(6)?,
-        subject: text(7)?,
+        template_key,
+        subject,
         sequence_id: text(8)?.or(campaign),
+        arm,
     })
+}
+
+/// What a variant says of its messages.
+#[derive(serde::Deserialize)]
+struct Variant {
+    template: Option<String>,
+    subject: Option<String>,
 }
 
 #[cfg(test)]

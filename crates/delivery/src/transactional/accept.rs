@@ -19,7 +19,7 @@ use tidings_templates::Rendered;
 use self::look::{Desk, Identity, Looked, choose, look};
 use self::write::{before, write_down};
 use super::in_flight::{InFlight, Turn};
-use super::letter::{self, NOWHERE, Ready};
+use super::letter::{self, Body, NOWHERE, Ready};
 use super::named;
 use super::request::{Content, Send, Wrong};
 use super::store::{Envelope, New, Source, own_key};
@@ -174,9 +174,9 @@ impl Messages {
         let decision = checked.decide(cx, send).await?;
         let known = (&send.to, &send.context);
         let variables = checked.content.variables(cx, known, NOWHERE).await?;
-        let template_version = match &checked.content {
-            Ready::Stored(stored) => Some(stored.version),
-            Ready::Inline(_) => None,
+        let template_version = match &checked.content.body {
+            Body::Stored(stored) => Some(stored.version),
+            Body::Inline(_) => None,
         };
         let rendered = checked
             .content
@@ -224,22 +224,25 @@ impl Messages {
     async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
         let Desk { senders, topic, relations } = desk;
         let mut found = send.check(cx.now());
-        let content = match &send.content {
+        let lines = letter::compile_other(&send.lines, &mut found);
+        let body = match &send.content {
             Content::Template(_) | Content::Version(..) => {
-                let stored = self.stored(cx, &send.content).await?;
-                let ready = Ready::Stored(Arc::clone(&stored));
-                missing(cx, send, (&stored, &ready), &mut found).await?;
-                Some(ready)
+                Some(Body::Stored(self.stored(cx, &send.content).await?))
             }
             Content::Inline { subject, html, text } => {
-                letter::compile(subject, html.as_ref(), text.as_ref(), &mut found)
-                    .map(Ready::Inline)
+                letter::compile(subject, html.as_ref(), text.as_ref(), &mut found).map(Body::Inline)
             }
         };
-        let of_template = match &content {
-            Some(Ready::Stored(stored)) => stored.content.default_sender.as_deref(),
-            _ => None,
-        };
+        let content = body.zip(lines).map(|(body, lines)| Ready { body, lines });
+        let stored = content.as_ref().and_then(|ready| match &ready.body {
+            Body::Stored(stored) => Some((Arc::clone(stored), ready)),
+            Body::Inline(_) => None,
+        });
+        if let Some((stored, ready)) = &stored {
+            missing(cx, send, (stored, ready), &mut found).await?;
+        }
+        let of_template =
+            stored.as_ref().and_then(|(stored, _)| stored.content.default_sender.as_deref());
         let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
         let identity = choose(senders, asked, &mut found);
         if let (Some(slug), None) = (&send.topic, topic) {
@@ -319,10 +322,11 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
         tracking: send.tracking,
         sender: Some(checked.identity.slug),
         test: send.test,
+        lines: send.lines,
     };
-    let template = match &checked.content {
-        Ready::Stored(stored) => Some((stored.key.to_string(), stored.version)),
-        Ready::Inline(_) => None,
+    let template = match &checked.content.body {
+        Body::Stored(stored) => Some((stored.key.to_string(), stored.version)),
+        Body::Inline(_) => None,
     };
     let inline = match send.content {
         Content::Template(_) | Content::Version(..) => None,

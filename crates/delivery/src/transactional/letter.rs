@@ -8,10 +8,12 @@ use serde_json::{Map, Value};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Mail};
 use tidings_mail::{ComposeError, Kind, Letter, Mailbox, compose};
-use tidings_templates::{Compiled, Part, RenderError, Rendered, Source as Written};
+use tidings_templates::{
+    Compiled, Fault, Part, RenderError, Rendered, Source as Written, compile_lines,
+};
 
 use super::accept::wrong;
-use super::request::{Tracking, Wrong};
+use super::request::{Lines, Tracking, Wrong};
 use super::store::Sendable;
 use crate::links::{Addressee, Links, Source};
 use crate::templates::{Recipient, Stored, Wanted, variables_wanted};
@@ -39,46 +41,65 @@ pub(super) fn compile(
     };
     match tidings_templates::compile(&source, &BTreeMap::new()) {
         Ok(compiled) => Some(compiled),
-        Err(faults) => {
-            for fault in faults {
-                let field = fault.part.to_string();
-                // What `Send::check` has found already is not said twice.
-                let is_told = |one: &Wrong| one.field == field || fault.part == Part::Template;
-                if !found.iter().any(is_told) {
-                    found.push(wrong(&field, fault.message));
-                }
-            }
-            None
-        }
+        Err(faults) => tell(faults, found),
     }
 }
 
-/// Content that can be rendered.
-pub(super) enum Ready {
+/// The same for what stands in the place of the content's own.
+pub(super) fn compile_other(
+    lines: &Lines,
+    found: &mut Vec<Wrong>,
+) -> Option<tidings_templates::Lines> {
+    match compile_lines(lines.subject.as_deref(), lines.preheader.as_deref()) {
+        Ok(compiled) => Some(compiled),
+        Err(faults) => tell(faults, found),
+    }
+}
+
+fn tell<T>(faults: Vec<Fault>, found: &mut Vec<Wrong>) -> Option<T> {
+    for fault in faults {
+        let field = fault.part.to_string();
+        // What `Send::check` has found already is not said twice.
+        let is_told = |one: &Wrong| one.field == field || fault.part == Part::Template;
+        if !found.iter().any(is_told) {
+            found.push(wrong(&field, fault.message));
+        }
+    }
+    None
+}
+
+/// Content that can be rendered, with the lines that stand in the place of its own.
+pub(super) struct Ready {
+    pub(super) body: Body,
+    pub(super) lines: tidings_templates::Lines,
+}
+
+pub(super) enum Body {
     Stored(Arc<Stored>),
     Inline(Compiled),
 }
 
 impl Ready {
     pub(super) fn render(&self, variables: &Map<String, Value>) -> Result<Rendered, RenderError> {
-        match self {
-            Self::Stored(stored) => stored.render(variables),
-            Self::Inline(compiled) => compiled.render(variables),
+        match &self.body {
+            Body::Stored(stored) => stored.render_with(&self.lines, variables),
+            Body::Inline(compiled) => compiled.render_with(&self.lines, variables),
         }
     }
 
     fn names(&self, root: &str) -> bool {
-        match self {
-            Self::Stored(stored) => stored.names(root),
-            Self::Inline(compiled) => compiled.names(root),
-        }
+        self.lines.names(root)
+            || match &self.body {
+                Body::Stored(stored) => stored.names(root),
+                Body::Inline(compiled) => compiled.names(root),
+            }
     }
 
     /// With examples for what is absent.
     pub(super) fn with_examples(&self, variables: Map<String, Value>) -> Map<String, Value> {
-        let mut all = match self {
-            Self::Stored(stored) => stored.content.examples.clone(),
-            Self::Inline(_) => Map::new(),
+        let mut all = match &self.body {
+            Body::Stored(stored) => stored.content.examples.clone(),
+            Body::Inline(_) => Map::new(),
         };
         all.extend(variables);
         all

@@ -33,9 +33,9 @@ pub use manage::{
 };
 pub(crate) use manage::{envelope, in_database};
 pub use request::{
-    Content, Disposition, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS,
-    MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody, Send,
-    Tracking, Wrong,
+    Content, Disposition, Lines, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH,
+    MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody,
+    Send, Tracking, Wrong,
 };
 pub use test_send::{MAX_TEST, TestSend, Tested};
 pub use worker::{Settings, Worker};

@@ -10,7 +10,7 @@ use tidings_kernel::EmailAddress;
 use tidings_people::contacts::{self, ERASED_KEY};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
-use super::request::{Part, Tracking};
+use super::request::{Lines, Part, Tracking};
 use super::rules::State;
 use super::{Message, MessageId, Status, Times};
 
@@ -66,6 +66,8 @@ pub(super) struct Envelope {
     pub(super) sender: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) test: bool,
+    #[serde(default, skip_serializing_if = "Lines::is_empty")]
+    pub(super) lines: Lines,
 }
 
 /// A row that is to be sent.

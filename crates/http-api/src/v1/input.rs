@@ -30,6 +30,9 @@ const NAME: usize = 100;
 /// A JSON object that is a `T`.
 pub(super) struct Body<T>(pub(super) T);
 
+/// The same where everything may be left out: no body at all is an empty object.
+pub(super) struct OptionalBody<T>(pub(super) T);
+
 /// A query that is a `T`.
 pub(super) struct Params<T>(pub(super) T);
 
@@ -282,6 +285,23 @@ impl<T: FromFields> FromRequest<V1> for Body<T> {
     }
 }
 
+impl<T: FromFields> FromRequest<V1> for OptionalBody<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, v1: &V1) -> Result<Self, Response> {
+        if request.headers().contains_key(header::CONTENT_TYPE) {
+            return Body::from_request(request, v1).await.map(|Body(read)| Self(read));
+        }
+        let bytes = Bytes::from_request(request, v1).await;
+        let bytes = bytes.map_err(axum::response::IntoResponse::into_response)?;
+        if bytes.is_empty() {
+            return Fields::read(Map::new()).map(Self).map_err(Problem::into_response);
+        }
+        let detail = "send JSON, with Content-Type: application/json";
+        Err(Problem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into_response())
+    }
+}
+
 impl<K: Cursor> FromRequestParts<V1> for Listing<K> {
     type Rejection = Problem;
 
@@ -361,6 +381,8 @@ lists_by_id! {
     KeyId: "keys",
     tidings_delivery::capture::CapturedId: "captured",
     tidings_delivery::transactional::MessageId: "messages",
+    tidings_outreach::campaigns::CampaignId: "campaigns",
+    tidings_outreach::campaigns::RecipientId: "campaign-recipients",
     tidings_people::consent::proof::ProofId: "consent",
     tidings_webhooks::EndpointId: "webhooks",
     tidings_webhooks::DeliveryId: "webhook-deliveries",

@@ -6,6 +6,7 @@
 mod audiences;
 mod auth;
 mod body;
+mod campaigns;
 mod captured;
 mod clients;
 mod confirmation;
@@ -117,6 +118,7 @@ fn with_file() -> OpenApiRouter<V1> {
     OpenApiRouter::new()
         .routes(routes!(contacts::files::take))
         .routes(routes!(contacts::files::give))
+        .routes(routes!(campaigns::recipients::file))
 }
 
 fn with_key() -> OpenApiRouter<V1> {
@@ -169,6 +171,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(messages::cancel))
         .routes(routes!(messages::settle))
         .routes(routes!(senders::list, senders::replace))
+        .merge(of_campaigns())
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
@@ -181,6 +184,28 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::preview))
         .routes(routes!(test_send::send))
         .routes(routes!(templates::display_names::show, templates::display_names::set))
+}
+
+fn of_campaigns() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(campaigns::list, campaigns::create))
+        .routes(routes!(campaigns::control::preview_unsaved))
+        .routes(routes!(campaigns::show, campaigns::put, campaigns::delete))
+        .routes(routes!(campaigns::history))
+        .routes(routes!(campaigns::control::preview))
+        .routes(routes!(campaigns::control::start))
+        .routes(routes!(campaigns::control::pause))
+        .routes(routes!(campaigns::control::resume))
+        .routes(routes!(campaigns::control::cancel))
+        .routes(routes!(campaigns::control::retry_failed))
+        .routes(routes!(campaigns::control::test))
+        .routes(routes!(campaigns::results::show))
+        .routes(routes!(campaigns::recipients::list))
+        .routes(routes!(campaigns::recipients::settle))
+        .routes(routes!(campaigns::recipients::explain))
+        .routes(routes!(campaigns::recipients::uncertain))
+        .routes(routes!(campaigns::broadcasts::list))
+        .routes(routes!(campaigns::broadcasts::show))
 }
 
 #[derive(utoipa::OpenApi)]

@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, StorageError};
 pub use tidings_delivery::transactional::Wrong;
 use tidings_kernel::hex;
+use tidings_people::consent::{AudienceId, TopicId};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::life::{Command, Illegal, decide};
@@ -155,6 +156,18 @@ pub async fn create(cx: &Cx, draft: Draft) -> Result<Drafted, DraftError> {
 /// Writes a campaign down under its key, or puts it in the place of the draft that has it.
 pub async fn put(cx: &Cx, draft: Draft) -> Result<Drafted, DraftError> {
     write(cx, draft, Existing::IsReplaced).await
+}
+
+/// Looks whether a campaign could be written down, without doing it, and finds the audience and the topic that it names.
+pub(super) async fn check_only(
+    cx: &Cx,
+    draft: &Draft,
+) -> Result<(Option<AudienceId>, Option<TopicId>), DraftError> {
+    let wrong = check::check(cx, draft).await?;
+    let (within, draft) = (cx.clone(), draft.clone());
+    let resolved = cx.database().read(move |tx| resolve(tx, &within, &draft, ("", wrong.clone())));
+    let fields = resolved.await?;
+    Ok((fields.audience.map(Into::into), fields.topic.map(Into::into)))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

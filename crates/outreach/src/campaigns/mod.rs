@@ -2,7 +2,8 @@
 //!
 //! Here: what a campaign is (this file), writing it down (`draft`), which moves it can make (`life`), starting and stopping
 //! it (`control`), finding its recipients (`snapshot`), handing them on in batches (`batches`) as fast as it may (`pace`),
-//! and stopping by itself when too much comes back (`brake`). Not here: whom a condition means (`audience`), who may be
+//! and stopping by itself when too much comes back (`brake`); what came of it (`results`), recipient by recipient
+//! (`recipients`), and why somebody got it or not (`why`). Not here: whom a condition means (`audience`), who may be
 //! written to (`delivery::eligibility`), and what came back (`signals`).
 //!
 //! What a campaign does next, its row says: a message in `campaign-steps` only makes a worker look (`steps`). Whoever
@@ -13,17 +14,25 @@ pub mod brake;
 pub mod broadcast;
 pub mod control;
 pub mod draft;
+pub mod dry_run;
 pub mod life;
+pub mod named;
 mod news;
 pub mod pace;
+pub mod progress;
+pub mod recipients;
+pub mod results;
 pub mod sending;
 mod snapshot;
 pub mod steps;
 pub mod store;
 pub mod tallies;
+pub mod test_send;
 #[cfg(test)]
 mod tests;
 pub mod variants;
+pub mod why;
+pub mod written;
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,10 +5,11 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 #[cfg(test)]
-pub(crate) mod convergence;
+mod convergence;
 mod counters;
 #[cfg(test)]
 pub(crate) mod failing;
+mod links;
 mod news;
 mod revise;
 mod rules;
@@ -28,10 +29,10 @@ use tidings_people::suppression;
 use tidings_sql::DatabaseError;
 
 use counters::Seen;
-pub use counters::{COUNTERS, Counts};
 pub(crate) use revise::revise;
 pub use rules::{Bounce, Class};
 pub use store::keys;
+pub use tidings_delivery::counts::{COUNTERS, Counts};
 
 /// How long an event waits that others were in the way of.
 const A_MOMENT: Duration = Duration::from_secs(2);

@@ -2,13 +2,15 @@
 
 use serde_json::Value as Json;
 use tidings_access::Cx;
+use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::Message;
 use tidings_kernel::{Condition, Expect, Item, Key, StoreError, Txn, Update, tables};
 use tidings_people::keys as people;
 
 use super::RecordError;
-use super::store::{keys, value};
+use super::links::Clicks;
+use super::store::{campaign, keys, value};
 
 /// How often it is tried before somebody else shall.
 const TRIES: usize = 8;
@@ -77,29 +79,69 @@ fn transaction(
     if change == 0 {
         return Some(txn);
     }
-    let was = known.and_then(|item| item.integer(count)).unwrap_or(0);
-    let is = (was + change).max(0);
-    let first = i64::from(is > 0) - i64::from(was > 0);
-    let now = people::time(cx.now());
-    let update =
-        Update::new(&tables::EVENTS, keys::message(message.source)).set("updatedAt", now.as_str());
-    // Whoever records the first one looks whether there is a number at all, so none stays as zero.
-    let update = if is > 0 { update.set(count, is) } else { update.remove(count) };
-    let expected = match known.and_then(|item| item.get(count)) {
-        Some(was) => Condition::eq(count, was.clone()),
-        None => Condition::not_exists(count),
-    };
-    txn = txn.update(update.expect(Expect::That(expected)));
+    let clicks = event.text("link").map(Clicks::of);
+    let mut message_change = MessageChange::new(known, change);
+    let first = message_change.number(count);
+    let first_of_link = clicks.as_ref().map(|clicks| message_change.number(&clicks.human));
+    let now = cx.now();
+    txn = txn.update(message_change.update(keys::message(message.source), &people::time(now)));
     let mut changes = vec![(count, change)];
-    if first != 0 {
-        changes.push((unique, first));
-    }
+    changes.extend((first != 0).then_some((unique, first)));
     // Where the event itself was counted.
+    let at = event.text("timestamp")?.parse().ok()?;
     let under = Under {
         id: event.text("eventId")?,
-        at: event.text("timestamp")?.parse().ok()?,
+        at,
         template_key: message.template_key.as_deref(),
         sequence_id: message.sequence_id.as_deref(),
     };
-    Some(under.count(txn, &changes, cx.now()))
+    txn = under.count(txn, &changes, now);
+    let Some(campaign) = campaign(message) else { return Some(txn) };
+    let (_, domain) = event.text("PK")?.rsplit_once('@')?;
+    let place = Place { campaign, at, domain, arm: event.integer("arm"), bounce: None };
+    txn = place.count(txn, &changes, now);
+    if let (Some(label), Some(first)) = (event.text("link"), first_of_link) {
+        let link = Link { label: label.to_owned(), url: None, is_new: false };
+        let mut changes = vec![(count, change)];
+        changes.extend((first != 0).then_some((unique, first)));
+        txn = link.count(txn, campaign, &changes, now);
+    }
+    Some(txn)
+}
+
+/// What changes in the numbers of the message, which must be as they were read.
+struct MessageChange<'a> {
+    known: Option<&'a Item>,
+    change: i64,
+    numbers: Vec<(String, i64)>,
+    expected: Vec<Condition>,
+}
+
+impl<'a> MessageChange<'a> {
+    fn new(known: Option<&'a Item>, change: i64) -> Self {
+        Self { known, change, numbers: Vec::new(), expected: Vec::new() }
+    }
+
+    /// Changes a number. Tells whether that was the first (1) or the last (-1) of its kind.
+    fn number(&mut self, name: &str) -> i64 {
+        let before = self.known.and_then(|item| item.get(name));
+        self.expected.push(match before {
+            Some(before) => Condition::eq(name, before.clone()),
+            None => Condition::not_exists(name),
+        });
+        let was = self.known.and_then(|item| item.integer(name)).unwrap_or(0);
+        let is = (was + self.change).max(0);
+        self.numbers.push((name.to_owned(), is));
+        i64::from(is > 0) - i64::from(was > 0)
+    }
+
+    fn update(self, key: Key, now: &str) -> Update {
+        let mut update = Update::new(&tables::EVENTS, key).set("updatedAt", now);
+        for (name, is) in self.numbers {
+            // Whoever records the first one looks whether there is a number at all, so none stays as zero.
+            let name = name.as_str();
+            update = if is > 0 { update.set(name, is) } else { update.remove(name) };
+        }
+        update.expect(Expect::That(Condition::All(self.expected)))
+    }
 }

@@ -38,6 +38,15 @@ impl Bounce {
         self.kind.eq_ignore_ascii_case("Permanent") && self.class() != Class::Soft
     }
 
+    /// What bounces are counted by: the class and the subtype, `hard/General`.
+    pub(super) fn kind_of_bounce(&self) -> String {
+        let is_word = |text: &str| {
+            (1..=64).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric())
+        };
+        let subtype = Some(self.subkind.as_str()).filter(|text| is_word(text)).unwrap_or("Other");
+        format!("{}/{subtype}", self.class().as_str())
+    }
+
     pub fn class(&self) -> Class {
         let is = |text: &str, word: &str| text.eq_ignore_ascii_case(word);
         if CONTENT.iter().any(|word| is(&self.subkind, word)) {

@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
+use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
@@ -15,6 +16,7 @@ use tidings_people::keys as people;
 
 use self::keys::digest;
 use super::counters::{Seen, counted};
+use super::links::{self, Clicks, unchanged};
 use super::{Event, EventKind, RecordError, Recorded, news};
 
 /// How often a transaction is put together anew before somebody else shall try.
@@ -78,7 +80,14 @@ pub(super) async fn append(
     };
     let mut digits = 0;
     for _ in 0..TRIES {
-        let draft = Draft { event, message, known: known.as_ref(), digits, now: cx.now() };
+        let link = match clicked(event, message) {
+            Some((campaign, url)) => {
+                let found = links::find(items.as_ref(), campaign, url, event.email.as_str());
+                Some(found.await?)
+            }
+            None => None,
+        };
+        let draft = Draft { event, message, known: known.as_ref(), link, digits, now: cx.now() };
         let reasons = match items
             .transact(told.iter().cloned().fold(draft.transaction(), Txn::enqueue))
             .await
@@ -112,11 +121,27 @@ pub(super) async fn of_message(cx: &Cx, source: Source) -> Result<Seen, StorageE
     Ok(Seen::of(item.as_ref()))
 }
 
+/// The campaign whose numbers have parts, if the message is of one.
+pub(super) fn campaign(message: &Message) -> Option<&str> {
+    match message.source {
+        Source::Recipient(_) => message.sequence_id.as_deref(),
+        Source::Transactional(_) => None,
+    }
+}
+
+/// Which link of which campaign was clicked.
+fn clicked<'a>(event: &'a Event, message: Option<&'a Message>) -> Option<(&'a str, &'a str)> {
+    let url = event.url.as_deref().filter(|_| event.kind == EventKind::Click)?;
+    Some((campaign(message?)?, url))
+}
+
 /// An event and what was read for it.
 struct Draft<'a> {
     event: &'a Event,
     message: Option<&'a Message>,
     known: Option<&'a Item>,
+    /// What was clicked, if it is counted.
+    link: Option<Link>,
     digits: usize,
     now: Timestamp,
 }
@@ -142,7 +167,31 @@ impl Draft<'_> {
             sequence_id: self.message.and_then(|message| message.sequence_id.as_deref()),
         };
         let changes: Vec<_> = names.iter().map(|name| (*name, 1)).collect();
-        under.count(txn, &changes, self.now)
+        let txn = under.count(txn, &changes, self.now);
+        self.count_in_parts(txn, &changes)
+    }
+
+    /// The same for the parts of the campaign.
+    fn count_in_parts(&self, txn: Txn, changes: &[(&'static str, i64)]) -> Txn {
+        let Some(message) = self.message else { return txn };
+        let Some(campaign) = campaign(message) else { return txn };
+        let event = self.event;
+        let bounce = match &event.kind {
+            EventKind::Bounce(bounce) => Some(bounce.kind_of_bounce()),
+            _ => None,
+        };
+        let place = Place {
+            campaign,
+            at: event.occurred_at,
+            domain: event.email.domain(),
+            arm: message.arm,
+            bounce: bounce.as_deref(),
+        };
+        let txn = place.count(txn, changes, self.now);
+        let Some(link) = &self.link else { return txn };
+        let clicks = Clicks::of(&link.label);
+        let counted = clicks.counted(self.known, event.is_human());
+        link.count(txn, campaign, &counted.changes, self.now)
     }
 
     fn mark(&self) -> Item {
@@ -186,6 +235,13 @@ impl Draft<'_> {
         if let Some(verdict) = &self.event.verdict {
             item.set("verdict", value(verdict));
         }
+        // Under what it is counted besides its own time and address, for whoever revises it.
+        if let Some(arm) = message.and_then(|message| message.arm) {
+            item.set("arm", arm);
+        }
+        if let Some(link) = &self.link {
+            item.set("link", link.label.as_str());
+        }
         self.expire(&mut item);
         item
     }
@@ -201,17 +257,19 @@ impl Draft<'_> {
             let unique = name.starts_with("unique");
             let deciding = ["openCount", "clickCount", "humanOpenCount", "humanClickCount"];
             if deciding.contains(&name) {
-                // A verdict can be revised, and a number be nought again.
-                let counted = self.known.and_then(|item| item.integer(name)).unwrap_or(0);
-                expected.push(if counted > 0 {
-                    Condition::Gt(name.into(), 0.into())
-                } else {
-                    Condition::not_exists(name).or(Condition::eq(name, 0))
-                });
+                expected.push(unchanged(self.known, name));
             }
             if !unique {
                 update = update.add(name, 1);
             }
+        }
+        if let Some(link) = &self.link {
+            let clicks = Clicks::of(&link.label);
+            let counted = clicks.counted(self.known, self.event.is_human());
+            for name in counted.names {
+                update = update.add(name, 1);
+            }
+            expected.extend(counted.expected);
         }
         update = update.set("updatedAt", people::time(self.now));
         if expected.is_empty() {
@@ -258,7 +316,7 @@ fn details(kind: &EventKind, text: &mut dyn FnMut(&str, Option<&str>)) {
 }
 
 /// Not more than so many bytes, and whole characters.
-fn bounded(text: &str, max: usize) -> &str {
+pub(super) fn bounded(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
         end -= 1;

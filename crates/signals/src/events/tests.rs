@@ -315,6 +315,7 @@ fn what_the_sender_tells_as_well_has_the_same_id() {
         subject: None,
         sequence_id: None,
         provider_message_id: None,
+        arm: None,
     };
     let id = |kind: EventKind, email: &str| {
         let mut happened = event("e-1", kind, source);

@@ -136,3 +136,10 @@ CREATE TABLE message_addresses (
     FOREIGN KEY (workspace_id, message_id) REFERENCES transactional_messages (workspace_id, id)
 );
 CREATE INDEX message_addresses_message ON message_addresses (message_id);
+
+-- Whom something happened to is found without looking at everybody.
+CREATE INDEX campaign_recipients_opened ON campaign_recipients (campaign_id, id) WHERE first_opened_at IS NOT NULL;
+CREATE INDEX campaign_recipients_clicked ON campaign_recipients (campaign_id, id) WHERE first_clicked_at IS NOT NULL;
+CREATE INDEX campaign_recipients_bounced ON campaign_recipients (campaign_id, id) WHERE bounced_at IS NOT NULL;
+CREATE INDEX campaign_recipients_complained ON campaign_recipients (campaign_id, id) WHERE complained_at IS NOT NULL;
+CREATE INDEX campaign_recipients_left ON campaign_recipients (campaign_id, id) WHERE unsubscribed_at IS NOT NULL;

@@ -17,6 +17,7 @@ impl Send {
     pub fn check(&self, now: Timestamp) -> Vec<Wrong> {
         let mut found = Found(Vec::new());
         self.check_content(&mut found);
+        self.check_lines(&mut found);
         self.check_parts(&mut found);
         self.check_headers(&mut found);
         check_object(&mut found, "context", &self.context, MAX_CONTEXT_BYTES);
@@ -73,6 +74,19 @@ impl Send {
                 "subject, bodies and parts have {bytes} bytes, and {MAX_CONTENT_BYTES} are the most"
             );
             found.wrong("parts", most);
+        }
+    }
+
+    fn check_lines(&self, found: &mut Found) {
+        let lines = [("subject", &self.lines.subject), ("preheader", &self.lines.preheader)];
+        for (field, line) in lines {
+            let Some(line) = line else { continue };
+            if line.trim().is_empty() || line.chars().count() > MAX_LINE {
+                found.wrong(field, format!("use 1 to {MAX_LINE} characters"));
+            }
+            if line.chars().any(char::is_control) {
+                found.wrong(field, "use one line without control characters");
+            }
         }
     }
 

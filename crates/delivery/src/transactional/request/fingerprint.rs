@@ -37,6 +37,9 @@ impl Send {
             "scheduled_at": self.scheduled_at.map(Timestamp::as_millisecond),
             "tracking": self.tracking,
         });
+        if !self.lines.is_empty() {
+            request["lines"] = json!(self.lines);
+        }
         if self.test {
             request["test"] = true.into();
         }

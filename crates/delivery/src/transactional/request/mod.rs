@@ -44,6 +44,8 @@ pub struct Send {
     pub client: ClientId,
     pub to: EmailAddress,
     pub content: Content,
+    /// What stands in the place of the content's own.
+    pub lines: Lines,
     /// Variables for the content.
     pub context: Map<String, Value>,
     /// One of the client's senders; else the template's, else the client's default.
@@ -75,6 +77,15 @@ pub enum Content {
         html: Option<String>,
         text: Option<String>,
     },
+}
+
+/// Another subject and another preheader than those of the content. Both are Liquid.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lines {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preheader: Option<String>,
 }
 
 /// Something that comes with the mail.
@@ -131,6 +142,7 @@ impl Send {
             client,
             to,
             content,
+            lines: Lines::default(),
             context: Map::new(),
             sender: None,
             reply_to: None,
@@ -145,6 +157,12 @@ impl Send {
             tracking: Tracking::On,
             test: false,
         }
+    }
+}
+
+impl Lines {
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 

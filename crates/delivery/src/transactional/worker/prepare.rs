@@ -57,20 +57,24 @@ impl Worker {
                 text: content.text.clone().unwrap_or_default(),
             }));
         }
-        let ready = match (&row.template, &row.content) {
+        let body = match (&row.template, &row.content) {
             (Some((key, version)), _) => match self.version(cx, key, *version).await? {
-                Some(stored) => letter::Ready::Stored(stored),
+                Some(stored) => letter::Body::Stored(stored),
                 None => return Ok(Err(format!("there is no version {version} of template {key}"))),
             },
             (None, Some(source)) => {
                 let (html, text) = (source.html.as_ref(), source.text.as_ref());
                 match letter::compile(&source.subject, html, text, &mut Vec::new()) {
-                    Some(compiled) => letter::Ready::Inline(compiled),
+                    Some(compiled) => letter::Body::Inline(compiled),
                     None => return Ok(Err("its content cannot be rendered".to_owned())),
                 }
             }
             (None, None) => return Ok(Err("it has neither a template nor a content".to_owned())),
         };
+        let Some(lines) = letter::compile_other(&row.envelope.lines, &mut Vec::new()) else {
+            return Ok(Err("its content cannot be rendered".to_owned()));
+        };
+        let ready = letter::Ready { body, lines };
         let whom = letter::addressee(row);
         let urls = (self.links.unsubscribe(&whom), self.links.preferences(&whom));
         let variables = ready.variables(cx, (to, &row.context), (&urls.0, &urls.1)).await?;

@@ -74,6 +74,10 @@ fn check_names(found: &mut Found, draft: &Draft) {
             // Campaigns without a key of their own are known by such a one.
             found.wrong("external_key", "use another key than campaign- and a number");
         }
+        if key.parse::<i64>().is_ok() || key == "preview" {
+            // A number is an id, and the API has another use for that word.
+            found.wrong("external_key", "use another key than a number or preview");
+        }
     }
     let metadata = Value::Object(draft.metadata.clone());
     if metadata.to_string().len() > MAX_METADATA_BYTES || depth(&metadata) > MAX_DEPTH {
