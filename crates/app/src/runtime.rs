@@ -25,9 +25,6 @@ use crate::outlet::Outlet;
 use crate::probe;
 use crate::store::Store;
 
-/// How many of a batch of a campaign are handed over at once. After a crash so many are uncertain at most.
-const AT_ONCE: usize = 16;
-
 /// The machinery under the queues.
 pub(crate) struct Runtime {
     pub(crate) queues: Arc<dyn QueueEngine>,
@@ -47,6 +44,8 @@ pub(crate) struct Runtime {
     node: String,
     /// How long events and the send log are kept.
     keep_days: Option<u32>,
+    /// How many recipients of a batch are handed over at once.
+    campaign_at_once: usize,
     forward_replies_to: Option<EmailAddress>,
 }
 
@@ -65,6 +64,7 @@ impl Runtime {
             templates: Templates::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
+            campaign_at_once: config.mail.campaign_at_once,
             forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
@@ -118,21 +118,6 @@ impl Runtime {
         handlers
     }
 
-    fn campaigns(&self) -> sending::Worker {
-        sending::Worker::new(sending::Tools {
-            access: self.access().clone(),
-            templates: self.templates.clone(),
-            links: self.tracking.links.clone(),
-            sender: Arc::clone(&self.outlet.sender),
-            pace: Arc::clone(&self.outlet.pace),
-            settings: sending::Settings {
-                node: self.node.clone(),
-                ttl_days: self.keep_days,
-                at_once: AT_ONCE,
-            },
-        })
-    }
-
     fn transactional(&self) -> transactional::Worker {
         transactional::Worker {
             access: self.tracking.access.clone(),
@@ -142,6 +127,21 @@ impl Runtime {
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
         }
+    }
+
+    fn campaigns(&self) -> sending::Worker {
+        sending::Worker::new(sending::Tools {
+            access: self.tracking.access.clone(),
+            templates: self.templates.clone(),
+            links: self.tracking.links.clone(),
+            sender: Arc::clone(&self.outlet.sender),
+            pace: Arc::clone(&self.outlet.pace),
+            settings: sending::Settings {
+                node: self.node.clone(),
+                ttl_days: self.keep_days,
+                at_once: self.campaign_at_once,
+            },
+        })
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

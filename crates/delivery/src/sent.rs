@@ -101,7 +101,7 @@ const WRITES_OF_A_LINE: usize = 2;
 
 /// A line that is not known to be there.
 struct Open<'a> {
-    /// Given the lines that were given.
+    /// Among the lines that were given.
     place: usize,
     line: &'a Line,
     reference: String,

@@ -12,7 +12,7 @@ mod queues;
 
 pub use backup::{BackupError, BackupProgress, RestoreError, backup, restore};
 pub use database::{
-    Cell, Database, DatabaseError, Dialect, Given, Param, PostgresOptions, Row, SqliteOptions, Tls,
+    Among, Cell, Database, DatabaseError, Dialect, Param, PostgresOptions, Row, SqliteOptions, Tls,
     Tx,
 };
 pub use items::SqlItems;

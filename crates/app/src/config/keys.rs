@@ -238,6 +238,13 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "mail.campaign_at_once",
+        doc: "How many recipients of a batch are handed over at once. If the process dies, it is unknown of so many at most, for each batch it worked on, whether they were sent to.",
+        kind: Kind::Integer { min: 1, max: 100 },
+        preset: Preset::Default("16"),
+        secret: false,
+    },
+    Key {
         name: "mail.return_path",
         doc: "The address that bounces go to. Without it they go to the sender of the message.",
         kind: Kind::Email,

@@ -104,6 +104,8 @@ pub struct Http {
 pub struct Mail {
     pub provider: Provider,
     pub rate_per_second: u32,
+    /// How many recipients of a batch are handed over at once.
+    pub campaign_at_once: usize,
     pub return_path: Option<EmailAddress>,
     pub smtp: Smtp,
     pub ses_configuration_set: Option<String>,
@@ -293,6 +295,7 @@ fn mail(from: &Source<'_>) -> Mail {
             other => unreachable!("{other:?} is no choice of the key"),
         },
         rate_per_second: u32::try_from(from.count("mail.rate_per_second")).unwrap_or(u32::MAX),
+        campaign_at_once: from.count("mail.campaign_at_once"),
         return_path: from
             .maybe_text("mail.return_path")
             .map(|text| text.parse().expect("the key is an address")),

@@ -12,7 +12,7 @@ use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item};
 use tidings_people::consent::{AudienceId, TopicId};
 use tidings_people::suppression::{self, Gate, Loaded, Looked};
-use tidings_sql::{DatabaseError, Given, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::facts::{self, Facts, Standing};
 use super::rules::Cap;
@@ -96,7 +96,7 @@ pub fn relations_all(
         mailing.topic.map(TopicId::get).into(),
     ];
     let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
-    let rows = tx.query_given(sql, &params, Given::Texts(&emails))?;
+    let rows = tx.query_among(sql, &params, Among::Texts(&emails))?;
     let read = |row: &Row| Ok((row.text(0)?.to_owned(), of_row(row, nobody.double_opt_in)?));
     let facts = rows.iter().map(read).collect::<Result<_, DatabaseError>>()?;
     let (gate, settings) = (suppression::gate(tx, cx)?, settings::load(tx, cx)?);

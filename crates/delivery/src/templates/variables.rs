@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
 use tidings_people::keys;
-use tidings_sql::{DatabaseError, Given, Param, Row};
+use tidings_sql::{Among, DatabaseError, Param, Row};
 
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;
@@ -196,14 +196,15 @@ async fn lead_organizations(
     cx: &Cx,
     emails: &[&EmailAddress],
 ) -> Result<Vec<(String, String)>, DatabaseError> {
-    let sql = "SELECT i.value, o.id FROM channel_identities i
-               JOIN lead_organizations o ON o.workspace_id = i.workspace_id AND o.lead_id = i.lead_id
-               WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}";
+    let sql = "SELECT i.value, o.id FROM {given}
+               JOIN channel_identities i ON i.id = (SELECT one.id FROM channel_identities one
+                   WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
+               JOIN lead_organizations o ON o.lead_id = i.lead_id";
     let workspace = cx.workspace_id().get();
     let emails: Vec<String> = emails.iter().map(|email| email.as_str().to_owned()).collect();
     let find = cx.database().read(move |tx| {
         let emails: Vec<&str> = emails.iter().map(String::as_str).collect();
-        let rows = tx.query_given(sql, &[Param::Int(workspace)], Given::Texts(&emails))?;
+        let rows = tx.query_among(sql, &[Param::Int(workspace)], Among::Texts(&emails))?;
         let pair = |row: &Row| Ok((row.text(0)?.to_owned(), row.int(1)?.to_string()));
         rows.iter().map(pair).collect::<Result<_, DatabaseError>>()
     });

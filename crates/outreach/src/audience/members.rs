@@ -9,7 +9,7 @@ use tidings_kernel::{
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile};
 use tidings_people::keys;
-use tidings_sql::{DatabaseError, Given, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
 use super::cursor::{Driver, Place};
@@ -122,7 +122,7 @@ pub(super) async fn with_addresses(
     let read = cx.database().read(move |tx| {
         let emails: Vec<&str> = emails.iter().map(EmailAddress::as_str).collect();
         let workspace = [Param::Int(within.workspace_id().get())];
-        let rows = tx.query_given(&people_of(ADDRESSED), &workspace, Given::Texts(&emails))?;
+        let rows = tx.query_among(&people_of(ADDRESSED), &workspace, Among::Texts(&emails))?;
         let mut people = grouped(&rows)?.people;
         asked.add_audiences(tx, &within, &mut people)?;
         Ok::<_, DatabaseError>(people)
@@ -274,7 +274,7 @@ impl Asked {
         let slugs = self.slugs(tx, cx)?;
         let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
         let client = [Param::Int(self.client.get())];
-        let rows = tx.query_given(AUDIENCES, &client, Given::Ints(&ids))?;
+        let rows = tx.query_among(AUDIENCES, &client, Among::Ints(&ids))?;
         let mut by_id: HashMap<i64, &mut Candidate> =
             people.iter_mut().map(|one| (one.id.get(), one)).collect();
         for row in &rows {
@@ -295,7 +295,7 @@ impl Asked {
                    WHERE workspace_id = $1 AND slug IN (SELECT value FROM {given})";
         let named: Vec<&str> = self.named.iter().map(Slug::as_str).collect();
         let workspace = [Param::Int(cx.workspace_id().get())];
-        let rows = tx.query_given(sql, &workspace, Given::Texts(&named))?;
+        let rows = tx.query_among(sql, &workspace, Among::Texts(&named))?;
         let read = |row: &Row| Ok((AudienceId::from(row.int(0)?), row.parsed(1, "a slug")?));
         rows.iter().map(read).collect()
     }

@@ -1,7 +1,7 @@
 //! What a condition names and there is not. It could be made later, so it is no mistake of the condition as such.
 
 use tidings_access::{Cx, Slug};
-use tidings_sql::{DatabaseError, Given, Param};
+use tidings_sql::{Among, DatabaseError, Param};
 
 use super::condition::Condition;
 
@@ -17,7 +17,7 @@ pub async fn unknown_audiences(cx: &Cx, condition: &Condition) -> Result<Vec<Slu
     let read = cx.database().read(move |tx| {
         let sql = "SELECT slug FROM audiences WHERE workspace_id = $1 AND slug IN (SELECT value FROM {given})";
         let slugs: Vec<&str> = asked.iter().map(Slug::as_str).collect();
-        let rows = tx.query_given(sql, &[Param::Int(workspace)], Given::Texts(&slugs))?;
+        let rows = tx.query_among(sql, &[Param::Int(workspace)], Among::Texts(&slugs))?;
         rows.iter().map(|row| row.parsed(0, "a slug")).collect::<Result<Vec<Slug>, _>>()
     });
     let there = read.await?;

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{DatabaseError, Dialect, Given, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
 
 use super::brake::{self, Came};
 use super::life::Command;
@@ -187,7 +187,7 @@ pub(super) fn give_up_locked(
                    updated_at = $1
                WHERE id {among} AND (status IN ('pending', 'queued')
                      OR (status = 'claimed' AND handed_at IS NULL AND claimed_until <= $1))";
-    tx.query_given(sql, &[Param::from(cx.now())], Given::Ints(&batch.recipients))?;
+    tx.query_among(sql, &[Param::from(cx.now())], Among::Ints(&batch.recipients))?;
     end(tx, cx, campaign, number)
 }
 
@@ -360,7 +360,7 @@ fn end(
         Dialect::Postgres => "ORDER BY id FOR UPDATE",
     };
     let sql = format!("SELECT id, {ENDED} FROM campaign_recipients WHERE id {{among}} {lock}");
-    let rows = tx.query_given(&sql, &[], Given::Ints(&batch.recipients))?;
+    let rows = tx.query_among(&sql, &[], Among::Ints(&batch.recipients))?;
     let mut counts = Counts::default();
     let mut changeable = Vec::new();
     for row in &rows {
@@ -378,7 +378,7 @@ fn end(
             continue;
         }
         let sql = "UPDATE campaign_recipients SET tallied = $1 WHERE id {among}";
-        tx.query_given(sql, &[Param::Text(outcome)], Given::Ints(&ids))?;
+        tx.query_among(sql, &[Param::Text(outcome)], Among::Ints(&ids))?;
     }
     let sql = "UPDATE campaign_batches SET done_at = $3, fed_at = COALESCE(fed_at, $3)
                WHERE campaign_id = $1 AND number = $2";
@@ -414,7 +414,7 @@ fn move_out(
                    WHERE id {among} AND (status IN ('pending', 'queued') OR (status = 'claimed' AND handed_at IS NULL))
                    RETURNING id";
         let params = [Param::from(due_at), Param::from(cx.now())];
-        let rows = tx.query_given(sql, &params, Given::Ints(&ids))?;
+        let rows = tx.query_among(sql, &params, Among::Ints(&ids))?;
         let mut moved = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
         moved.sort_unstable();
         place(tx, cx, campaign, (batch.held, due_at), &moved)?;

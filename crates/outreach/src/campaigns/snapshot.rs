@@ -14,7 +14,7 @@ use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Verdict
 use tidings_delivery::senders::{self, ResolveError, SenderIdentity};
 use tidings_delivery::templates::{self, Pick, Stored, TemplateKey};
 use tidings_delivery::transactional::Wrong;
-use tidings_sql::{DatabaseError, Dialect, Given, Param, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
 
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Counts, Outcome};
@@ -281,7 +281,7 @@ fn not_erased(tx: &mut Tx<'_>, cx: &Cx, new: &[New]) -> Result<HashSet<i64>, Dat
     );
     let ids: Vec<i64> = new.iter().map(|one| one.contact).collect();
     let params = [Param::Int(cx.workspace_id().get())];
-    tx.query_given(&sql, &params, Given::Ints(&ids))?.iter().map(|row| row.int(0)).collect()
+    tx.query_among(&sql, &params, Among::Ints(&ids))?.iter().map(|row| row.int(0)).collect()
 }
 
 /// Writes the rows and tells their ids by contact. Who has a row already is not among them.

@@ -14,7 +14,7 @@ use tidings_sql::SqlItems;
 use tidings_testbed::Bed;
 
 /// The same workspace, for somebody whose process dies at this call of the items: before it, or after.
-pub(super) async fn dying(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Cx {
+pub(crate) async fn dying(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Cx {
     let access = dying_access(bed, cx, place, after);
     let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
     access.inside(&found, Actor::Operator)

@@ -5,7 +5,7 @@
 //! same event finishes what was begun. Not here: reading them off the wire (`ses`, `tracking`), asking for them (`queries`).
 
 #[cfg(test)]
-pub(crate) mod convergence;
+mod convergence;
 mod counters;
 #[cfg(test)]
 pub(crate) mod failing;

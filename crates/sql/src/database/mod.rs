@@ -3,8 +3,8 @@
 //! A unit is done when its commit is on disk, and then it is answered. Units run on threads of the database's
 //! own, so a caller that goes away in the middle leaves nothing half-done. Not here: any table.
 
+mod among;
 mod error;
-mod given;
 mod postgres;
 mod sqlite;
 mod tls;
@@ -18,8 +18,8 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::watch;
 
+pub use among::Among;
 pub use error::DatabaseError;
-pub use given::Given;
 pub use postgres::PostgresOptions;
 pub use sqlite::SqliteOptions;
 pub(crate) use sqlite::{connect, is_ours, lock_exclusive, lock_shared};

@@ -143,9 +143,9 @@ async fn what_was_uncertain_is_counted_when_it_is_known_to_be_sent(bed: &Bed) {
     assert_eq!(world.sends().await, 0);
     for _ in 0..2 {
         let row = (cx.workspace_id().get(), links::Source::Transactional(ids[0].get()));
-        let news = Some((Mark::Sent, cx.now()));
+        let now = cx.now();
         let mark = cx.database().write_committed(move |tx| {
-            marks::mark(tx, row, news, &marks::Facts::default(), news.unwrap().1)
+            marks::mark(tx, row, Some((Mark::Sent, now)), &marks::Facts::default(), now)
         });
         assert!(mark.await.unwrap());
         world.work().await;

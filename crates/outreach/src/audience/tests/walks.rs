@@ -8,7 +8,7 @@ use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value as Json, json};
 use tidings_access::Cx;
 use tidings_kernel::{Invalid, StoreError};
-use tidings_sql::{DatabaseError, Dialect, Given, Param};
+use tidings_sql::{Among, DatabaseError, Dialect, Param};
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{
@@ -129,7 +129,7 @@ fn a_walk_meets_who_is_meant_in_memory() {
 
 #[test]
 fn a_walk_meets_who_is_meant_on_postgres() {
-    on(Bed::postgres(), 12);
+    on(Bed::postgres(), 8);
 }
 
 each_store!(
@@ -311,14 +311,14 @@ async fn no_statement_goes_through_a_whole_table() {
     for (sql, params, given) in [
         (people_of(EVERYONE), 3, None),
         (people_of(SUBSCRIBED), 5, None),
-        (people_of(ADDRESSED), 1, Some(Given::Texts(&["a@x.org"]))),
-        (AUDIENCES.to_owned(), 1, Some(Given::Ints(&[1, 2, 3]))),
+        (people_of(ADDRESSED), 1, Some(Among::Texts(&["a@x.org"]))),
+        (AUDIENCES.to_owned(), 1, Some(Among::Ints(&[1, 2, 3]))),
     ] {
         let asked = format!("EXPLAIN QUERY PLAN {sql}");
         let read = bed.access.database().read(move |tx| {
             let params = vec![Param::Int(1); params];
             let rows = match given {
-                Some(given) => tx.query_given(&asked, &params, given)?,
+                Some(given) => tx.query_among(&asked, &params, given)?,
                 None => tx.query(&asked, &params)?,
             };
             rows.iter().map(|row| row.text(3).map(ToOwned::to_owned)).collect()

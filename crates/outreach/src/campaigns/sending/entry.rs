@@ -67,7 +67,8 @@ pub(super) struct Written {
     pub(super) uncertain: Vec<i64>,
     /// Whether the campaign is sending, if somebody was to be claimed.
     pub(super) sending: bool,
-    pub(super) finished: Option<Finished>,
+    /// If the batch was to be ended, with how many of its recipients who were sent to.
+    pub(super) ended: Option<(Finished, usize)>,
 }
 
 /// The answers, by what they mean.
@@ -122,12 +123,13 @@ impl Entry {
         }
         self.claim(tx, run, now, &mut written)?;
         self.tell(tx, cx, run, (&written.taken, &failed, &skipped))?;
-        written.finished = match &self.end {
-            End::GoesOn => None,
-            End::Finish(came) => Some(batches::finish(tx, cx, campaign, run.number, came)?),
-            End::HandBack => Some(batches::hand_back(tx, cx, campaign, run.number)?),
-            End::GiveUp => Some(batches::give_up(tx, cx, campaign, run.number)?),
+        let finished = match &self.end {
+            End::GoesOn => return Ok(written),
+            End::Finish(came) => batches::finish(tx, cx, campaign, run.number, came)?,
+            End::HandBack => batches::hand_back(tx, cx, campaign, run.number)?,
+            End::GiveUp => batches::give_up(tx, cx, campaign, run.number)?,
         };
+        written.ended = Some((finished, run.sent(tx)?));
         Ok(written)
     }
 
@@ -208,6 +210,15 @@ impl Run {
     pub(super) fn row(&self, id: i64) -> Option<&Recipient> {
         let place = self.rows.binary_search_by_key(&id, |row| row.id).ok()?;
         self.rows.get(place)
+    }
+
+    /// How many of them were sent to, by whomever.
+    fn sent(&self, tx: &mut Tx<'_>) -> Result<usize, DatabaseError> {
+        let ids: Vec<i64> = self.rows.iter().map(|row| row.id).collect();
+        let sql = "SELECT id FROM campaign_recipients
+                   WHERE id {among} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
+        let params = [Param::Text(&self.batch_id)];
+        Ok(tx.query_among(sql, &params, tidings_sql::Among::Ints(&ids))?.len())
     }
 
     pub(super) fn template_key(&self, arm: Option<i64>) -> Option<&str> {

@@ -62,6 +62,8 @@ pub(super) struct HandOver<'a> {
     asked: Vec<Ready>,
     /// What the send log has to say.
     pub(super) lines: Vec<Line>,
+    /// How many the provider has taken.
+    pub(super) taken: usize,
 }
 
 impl<'a> HandOver<'a> {
@@ -80,6 +82,7 @@ impl<'a> HandOver<'a> {
             ready: VecDeque::new(),
             asked: Vec::new(),
             lines: Vec::new(),
+            taken: 0,
         }
     }
 
@@ -202,6 +205,7 @@ impl<'a> HandOver<'a> {
         let entry = std::mem::take(&mut self.entry);
         let written = self.worker.write(&self.run, entry).await?;
         let asked = std::mem::take(&mut self.asked);
+        self.taken += written.taken.len();
         for taken in &written.taken {
             if let Some(ready) = asked.iter().find(|ready| ready.given.id == taken.id) {
                 self.lines.extend(self.line(ready, taken));

@@ -5,7 +5,7 @@ use tidings_access::Cx;
 use tidings_delivery::eligibility::{self, Kind, Mailing, ManyRelations};
 use tidings_delivery::links::{Addressee, Source};
 use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Given, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Row, Tx};
 
 use super::rules::{self, State, Step};
 use crate::campaigns::batches::{self, Batch};
@@ -82,7 +82,7 @@ pub(super) fn load(
                    logged_at
                FROM campaign_recipients WHERE id {among} AND workspace_id = $1 AND campaign_id = $2 ORDER BY id";
     let params = [cx.workspace_id().get().into(), campaign.id.get().into()];
-    let rows = tx.query_given(sql, &params, Given::Ints(ids))?;
+    let rows = tx.query_among(sql, &params, Among::Ints(ids))?;
     let foreign = ids.len() - rows.len();
     let rows = rows.iter().map(read).collect::<Result<Vec<_>, DatabaseError>>()?;
     let rows: Vec<_> =

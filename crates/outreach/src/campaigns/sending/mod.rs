@@ -219,13 +219,14 @@ impl Worker {
         let mut hand_over = HandOver::new(self, Arc::clone(&run), desk, entry);
         hand_over.people = people.into();
         let stop = Box::pin(hand_over.run()).await?;
-        let mut finished = batch.done_at.map(|_| Finished::Before);
-        if stop.is_none() && finished.is_none() {
+        if stop.is_none() && batch.done_at.is_none() {
             hand_over.entry.end = self.end(cx, &run).await?;
         }
-        if !hand_over.entry.is_empty() {
-            finished = hand_over.commit().await?.finished.or(finished);
-        }
+        let written = match hand_over.entry.is_empty() {
+            true => Written::default(),
+            false => hand_over.commit().await?,
+        };
+        let known = seen.sent.len() + hand_over.taken;
         let mut lines = std::mem::take(&mut hand_over.lines);
         if !lines.is_empty() {
             let (id, number, sent) = (run.campaign.id, run.number, lines.len());
@@ -234,6 +235,14 @@ impl Worker {
         lines.extend(self.lines_of(cx, &hand_over, seen.sent, &papers).await?);
         sent::record_all(cx, &lines, self.settings.ttl_days).await?;
         let is_own = batch.recipients.iter().all(|id| ids.binary_search(id).is_ok());
+        let finished = match written.ended {
+            // Somebody else has sent to some of them since they were loaded, and may have ended before their lines were there.
+            Some((Finished::Now | Finished::Before, sent)) if is_own && sent != known => {
+                return Ok(Next::LookAgain);
+            }
+            ended => ended.map(|(finished, _)| finished),
+        };
+        let finished = finished.or(batch.done_at.map(|_| Finished::Before));
         Ok(after(&run, stop, finished, (seen.wait, is_own)))
     }
 

@@ -1,9 +1,8 @@
 //! Replies are passed on to people once, and to nobody who would send them back.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicIsize;
 
-use tidings_access::{Access, Actor, Cx, workspaces};
+use tidings_access::{Access, Cx};
 use tidings_delivery::capture::Capture;
 use tidings_delivery::ledger::Source;
 use tidings_delivery::links::Links;
@@ -12,11 +11,11 @@ use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{Messages, Settings, Worker};
 use tidings_kernel::{EmailAddress, Item, Query, queues, tables};
 use tidings_people::{contacts, keys};
-use tidings_sql::{Cell, DatabaseError, Param, SqlItems};
+use tidings_sql::{Cell, DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
 use super::{mime, our_id};
-use crate::events::failing::dying_access;
+use crate::events::failing::dying;
 use crate::events::tests::{messages, stored};
 use crate::replies::{Received, Replies};
 
@@ -186,11 +185,8 @@ async fn a_reply_is_passed_on_once_wherever_the_process_dies(bed: &Bed) {
             // Another mail each time.
             let mail = pattern.replace("-1@", &format!("-{after}-{place}@"));
             let before = world.forwarded().await.len();
-            let access = dying_access(bed, &world.cx, place, after);
-            let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
-            let dying = access.inside(&found, Actor::Operator);
-            let replies = World::replies_on(access, TEAM);
-            let died = replies.receive(&dying, mail.as_bytes()).await.is_err();
+            let dying = dying(bed, &world.cx, place, after).await;
+            let died = world.replies().receive(&dying, mail.as_bytes()).await.is_err();
             world.receive(mail.as_bytes()).await;
             world.receive(mail.as_bytes()).await;
             assert_eq!(world.forwarded().await.len(), before + 1, "call {place}, after: {after}");

@@ -1,0 +1,140 @@
+//! The worker ends at every place where it can, and the message comes again.
+
+use std::pin::pin;
+use std::task::Poll;
+
+use tidings_jobs::Outcome;
+use tidings_testbed::{Bed, each_store};
+
+use super::{AT_ONCE, Sending, World, delivery};
+use crate::campaigns::tallies::Kind as Tally;
+
+each_store!(
+    wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost,
+    at_whichever_answer_a_worker_ends_only_those_with_the_provider_are_uncertain,
+    a_claim_holds_until_it_is_over,
+);
+
+/// Lets a future run until it has waited `turns` times, and then drops it as a crash would. `None` if it did not
+/// come to its end before.
+async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = turns;
+    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// The message comes again, as often as it must.
+async fn until_done(sending: &Sending<'_, '_>, case: &str) {
+    let mut deliveries = 0;
+    while sending.world.handle(&sending.messages[0]).await != Outcome::Done {
+        deliveries += 1;
+        assert!(deliveries < 10, "{case}: it comes to no end");
+        sending.world.bed.clock.advance(jiff::Span::new().seconds(70));
+    }
+}
+
+async fn begin_again(world: &World<'_>) {
+    for table in [
+        "campaign_moves",
+        "campaign_tallies",
+        "campaign_batches",
+        "campaign_recipients",
+        "campaigns",
+    ] {
+        world.run(&format!("DELETE FROM {table}")).await;
+    }
+    world.provider.taken.lock().unwrap().clear();
+    *world.provider.asked.lock().unwrap() = 0;
+}
+
+async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &Bed) {
+    let world = World::new(bed, 7).await;
+    let (mut counted, mut lines) = (0, 0);
+    // How often a worker waits differs a little from run to run.
+    for turns in 0..40 {
+        let sending = world.campaign(7).await;
+        let (handler, first) = (world.worker.handler(), delivery(&sending.messages[0]));
+        until_turn(handler.handle(&first), turns).await;
+        let case = format!("after {turns} turns");
+        until_done(&sending, &case).await;
+        let statuses = sending.statuses().await;
+        let sent = statuses.get("sent").copied().unwrap_or(0);
+        let uncertain = statuses.get("uncertain").copied().unwrap_or(0);
+        assert_eq!(sent + uncertain, 7, "{case}: {statuses:?}");
+        assert!(uncertain <= AT_ONCE as i64, "{case}: {statuses:?}");
+        let taken = world.provider.taken();
+        let mut once = taken.clone();
+        once.dedup();
+        assert_eq!(taken, once, "{case}");
+        assert!((sent..=7).contains(&(taken.len() as i64)), "{case}");
+        assert_eq!(sending.tallies().await, sending.recount().await, "{case}");
+        // Each that is known to be sent has its line, and is counted.
+        let mut all = 0;
+        for (_, email) in &world.people {
+            all += world.log(email).await.len() as i64;
+        }
+        assert_eq!(all - lines, sent, "{case}");
+        assert_eq!(world.sends().await - counted, sent, "{case}");
+        (lines, counted) = (all, world.sends().await);
+        begin_again(&world).await;
+    }
+}
+
+async fn at_whichever_answer_a_worker_ends_only_those_with_the_provider_are_uncertain(bed: &Bed) {
+    let world = World::new(bed, 10).await;
+    for answers in 1..=10 {
+        let sending = world.campaign(10).await;
+        let (handler, first) = (world.worker.handler(), delivery(&sending.messages[0]));
+        let mut working = Box::pin(handler.handle(&first));
+        // It ends as soon as the provider has taken so many.
+        std::future::poll_fn(|context| {
+            let done = working.as_mut().poll(context).is_ready();
+            let taken = world.provider.taken.lock().unwrap().len();
+            if done || taken >= answers { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        drop(working);
+        let handed = sending.statuses().await.get("claimed").copied().unwrap_or(0);
+        assert!((1..=AT_ONCE as i64).contains(&handed), "after {answers}: {handed}");
+        until_done(&sending, &format!("after {answers} answers")).await;
+        let tallies = sending.tallies().await;
+        assert_eq!(tallies.get(Tally::Outcome, "uncertain"), handed, "after {answers}");
+        assert_eq!(tallies.get(Tally::Outcome, "sent"), 10 - handed, "after {answers}");
+        let mut taken = world.provider.taken();
+        taken.dedup();
+        assert_eq!(taken.len(), world.provider.taken.lock().unwrap().len(), "after {answers}");
+        assert_eq!(tallies, sending.recount().await);
+        begin_again(&world).await;
+    }
+}
+
+async fn a_claim_holds_until_it_is_over(bed: &Bed) {
+    let world = World::new(bed, 3).await;
+    let sending = world.campaign(3).await;
+    let now = bed.access.now().as_millisecond();
+    let claim = |email: &str, handed: &str| {
+        format!(
+            "UPDATE campaign_recipients SET status = 'claimed', attempts = 1, claimed_by = 'n', handed_at = {handed},
+             claimed_until = {} WHERE email = '{email}'",
+            now + 120_000
+        )
+    };
+    world.run(&claim("p001@example.org", &now.to_string())).await;
+    world.run(&claim("p002@example.org", "NULL")).await;
+    assert!(matches!(world.handle(&sending.messages[0]).await, Outcome::Wait { .. }));
+    assert_eq!(world.provider.taken(), ["p003@example.org"]);
+    bed.clock.advance(jiff::Span::new().minutes(2));
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    assert_eq!(world.provider.taken(), ["p002@example.org", "p003@example.org"]);
+    let status = sending.column("p001@example.org", "status").await;
+    assert_eq!(status.as_deref(), Some("uncertain"), "he was handed over");
+    sending.check_end("after the claims were over").await;
+}
