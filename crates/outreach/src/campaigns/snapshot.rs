@@ -293,7 +293,8 @@ fn those_to_write(
     let alive = not_erased(tx, cx, new)?;
     let ids: Vec<i64> = new.iter().map(|one| one.contact).collect();
     // Only who holds the campaign writes its rows, so nobody adds one before this is committed.
-    let sql = "SELECT lead_id FROM campaign_recipients WHERE campaign_id = $1 AND lead_id {among}";
+    let sql = "SELECT r.lead_id FROM {given} JOIN campaign_recipients r ON r.id = (SELECT one.id
+                   FROM campaign_recipients one WHERE one.campaign_id = $1 AND one.lead_id = given.value)";
     let rows = tx.query_among(sql, &[Param::Int(locked.id.get())], Among::Ints(&ids))?;
     let mut known = rows.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>, _>>()?;
     let is_new = |one: &&New| alive.contains(&one.contact) && known.insert(one.contact);
