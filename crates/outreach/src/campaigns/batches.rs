@@ -521,7 +521,7 @@ fn name_batch(
 ) -> Result<(), DatabaseError> {
     let id = batch_id(campaign, number);
     let sql = "UPDATE campaign_recipients SET batch_id = $1 WHERE id {among}";
-    tx.query_given(sql, &[Param::Text(&id)], Given::Ints(ids)).map(drop)
+    tx.query_among(sql, &[Param::Text(&id)], Among::Ints(ids)).map(drop)
 }
 
 fn insert(
