@@ -476,8 +476,7 @@ pub(super) fn slots(
         "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL
          ORDER BY number DESC LIMIT 1"
     );
-    let params =
-        [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
+    let params = [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
     let (mut slots, mut left) = (Vec::new(), count);
     // The last one alone: those before it are full, and there may be very many.
     let last = if count == 0 { Vec::new() } else { tx.query(&sql, &params)? };
