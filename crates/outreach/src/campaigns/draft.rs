@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, StorageError};
 pub use tidings_delivery::transactional::Wrong;
-use tidings_kernel::hex;
+use tidings_kernel::{EmailAddress, hex};
 use tidings_people::consent::{AudienceId, TopicId};
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -348,7 +348,7 @@ fn resolve(
         name: draft.name.trim().to_owned(),
         audience,
         topic,
-        filter: draft.filter.clone(),
+        filter: normalised(&draft.filter),
         sender: draft.sender.as_ref().map(ToString::to_string),
         content: draft.content.clone(),
         variants: draft.variants.clone(),
@@ -359,4 +359,25 @@ fn resolve(
         rate_per_hour: draft.rate_per_hour,
         warmup: draft.warmup.clone(),
     })
+}
+
+/// A filter as it was given, but for the addresses in it: they are written as everywhere, so that erasure finds them.
+fn normalised(filter: &Value) -> Value {
+    let address = |value: &Value| {
+        let text = value.as_str().and_then(|text| text.parse::<EmailAddress>().ok());
+        text.map_or_else(|| value.clone(), |email| email.as_str().into())
+    };
+    match filter {
+        Value::Array(list) => list.iter().map(normalised).collect(),
+        Value::Object(fields) => {
+            let field = |(name, inner): (&String, &Value)| match (name.as_str(), inner) {
+                ("contacts", Value::Array(people)) => {
+                    (name.clone(), people.iter().map(address).collect())
+                }
+                _ => (name.clone(), normalised(inner)),
+            };
+            Value::Object(fields.iter().map(field).collect())
+        }
+        other => other.clone(),
+    }
 }

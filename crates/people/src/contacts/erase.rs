@@ -118,6 +118,7 @@ async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
     let mut any = work.contact.is_some();
     for address in &work.addresses {
         any |= ledger::clear_mentions(cx, &work.secret, address).await?;
+        ledger::clear_filters(cx, address).await?;
         any |= clear_items(&items, work, address, cx.now()).await?;
         delete_captured(cx, address).await?;
     }

@@ -141,7 +141,8 @@ async fn pausing_while_a_batch_ends_leaves_nothing_behind(bed: &Bed) {
         let within = cx.clone();
         let back = cx.database().write_committed(move |tx| hand_back(tx, &within, id, 1));
         let (resumed, back) = tokio::join!(resume(&cx, find(id)), back);
-        (resumed.unwrap(), back.map_err(|error: tidings_sql::DatabaseError| error).unwrap());
+        resumed.unwrap();
+        back.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
         world.run().await;
         world.check(id).await;
         assert_eq!(world.status(id).await, Status::Sent);

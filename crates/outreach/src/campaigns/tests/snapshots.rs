@@ -24,6 +24,7 @@ each_store!(
     a_template_that_is_gone_by_then_makes_it_fail,
     who_is_erased_meanwhile_is_not_sent_to_and_counted,
     who_is_erased_while_he_is_being_written_down_leaves_no_address,
+    who_is_erased_is_named_by_no_filter,
 );
 
 async fn everybody_is_written_down_once_and_those_who_are_skipped_with_the_reason(bed: &Bed) {
@@ -249,4 +250,17 @@ async fn who_is_erased_while_he_is_being_written_down_leaves_no_address(bed: &Be
         assert_eq!(world.count("campaign_recipients WHERE email LIKE 'gone%'").await, 0);
         assert_eq!(world.status(id).await, Status::Sent);
     }
+}
+
+async fn who_is_erased_is_named_by_no_filter(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(3).await;
+    let filter = json!({"contacts": ["P0@Example.org", " p1@example.org", "p10@example.org"]});
+    let id = world.drafted(Draft { filter, ..world.draft() }).await;
+    contacts::erase(&cx, &"p1@example.org".parse().unwrap()).await.unwrap();
+    let left = json!({"contacts": ["p0@example.org", "erased@erased.invalid", "p10@example.org"]});
+    assert_eq!(world.campaign(id).await.filter, left);
+    world.start(id).await;
+    world.run().await;
+    assert_eq!(world.recipients(id).await.keys().collect::<Vec<_>>(), ["p0@example.org"]);
 }

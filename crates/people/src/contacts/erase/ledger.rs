@@ -3,7 +3,7 @@
 //! What was sent stays as a fact, without the person and without the words. What was not is not sent any more. Which
 //! messages of others name an address, as one who gets a copy, as the one to answer, in a header or in an idempotency key,
 //! is in `message_addresses`, written with each message, so that nobody looks through all of them. Replies of his that were
-//! passed on to others are found the same way: he is the one to answer.
+//! passed on to others are found the same way: he is the one to answer. Campaigns can name people, too, in their filters.
 
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::Value;
@@ -11,9 +11,13 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Condition, EmailAddress, Expect, Query, Update, tables};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
+use super::quoted;
 use crate::contacts::ContactId;
 use crate::keys;
 use crate::suppression::memory::Secret;
+
+/// Stands in the filters of campaigns for whoever was erased: an address that nobody can have, as JSON.
+const NOBODY: &str = "\"erased@erased.invalid\"";
 
 /// What the idempotency keys of replies begin with that were passed on.
 pub const FORWARD_KEY: &str = "forward:";
@@ -170,6 +174,33 @@ pub(super) async fn clear_mentions(
         });
         let cleared: Result<(), DatabaseError> = clear.await;
         cleared?;
+    }
+}
+
+/// Campaigns that mean people by their addresses mean nobody in the place of this one.
+pub(super) async fn clear_filters(cx: &Cx, address: &EmailAddress) -> Result<(), DatabaseError> {
+    let mut after = 0;
+    loop {
+        let (within, address) = (cx.clone(), address.clone());
+        let page = cx.database().write(move |tx| {
+            let sql = "SELECT id, CAST(filter AS TEXT) FROM campaigns
+                       WHERE workspace_id = $1 AND id > $2 AND CAST(filter AS TEXT) LIKE $3 ESCAPE '!'
+                       ORDER BY id LIMIT $4";
+            let (workspace, named) = (Param::Int(within.workspace_id().get()), quoted(&address));
+            let params =
+                [workspace, Param::Int(after), Param::Text(&named), Param::Int(MENTIONS)];
+            let rows = tx.query(sql, &params)?;
+            for row in &rows {
+                let name = serde_json::Value::from(address.as_str()).to_string();
+                let filter = row.text(1)?.replace(&name, NOBODY);
+                let sql = "UPDATE campaigns SET filter = $2 WHERE id = $1";
+                tx.execute(sql, &[Param::Int(row.int(0)?), Param::Text(&filter)])?;
+            }
+            rows.last().map(|row| row.int(0)).transpose()
+        });
+        let last: Result<Option<i64>, DatabaseError> = page.await;
+        let Some(last) = last? else { return Ok(()) };
+        after = last;
     }
 }
 
