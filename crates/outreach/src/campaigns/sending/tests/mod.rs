@@ -4,6 +4,7 @@ mod answers;
 mod crash;
 mod logs;
 mod stories;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
