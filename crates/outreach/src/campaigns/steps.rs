@@ -258,7 +258,8 @@ fn collect_failed(
     let mut ids = Vec::new();
     for row in &rows {
         let Some(ended) = tallies::read(row, 1)? else { continue };
-        // What came back a moment ago may have changed it: then it is not failed any more.
+        // What came back a moment ago may have changed it: then it is not failed any more. `attempts` goes on: by it an
+        // answer knows its claim, and one of an earlier claim may still come.
         let sql = "UPDATE campaign_recipients
                    SET status = 'pending', refusals = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
                        handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2

@@ -196,7 +196,7 @@ async fn an_event_before_the_answer_makes_one_line(bed: &Bed) {
     // As the event's own worker marks it.
     let event = "UPDATE campaign_recipients SET status = 'delivered', sent_at = 1782907100000,
         logged_at = 1782907100000, delivered_at = 1782907100000 WHERE email = 'p002@example.org'";
-    let hook = move |asked| (asked == 3).then(|| event.to_owned());
+    let hook = move |asked| (asked == 3).then(|| event.to_owned()).into_iter().collect();
     *world.provider.meanwhile.lock().unwrap() =
         Some((bed.access.database().clone(), Box::new(hook)));
     for _ in 0..2 {
@@ -235,7 +235,7 @@ async fn a_late_answer_after_the_batch_has_ended_counts(bed: &Bed) {
         let hook = move |_| {
             let sql = "UPDATE campaign_recipients SET status = 'uncertain', tallied = 'uncertain', claimed_by = NULL,
                 claimed_until = NULL";
-            Some(sql.to_owned())
+            vec![sql.to_owned(), "UPDATE campaign_batches SET done_at = 1".to_owned()]
         };
         world
             .run(&format!(
@@ -243,7 +243,6 @@ async fn a_late_answer_after_the_batch_has_ended_counts(bed: &Bed) {
                  VALUES ({workspace}, {campaign}, 'outcome', 'uncertain', 1)"
             ))
             .await;
-        world.run("UPDATE campaign_batches SET done_at = 1").await;
         let rest = world.bed.access.database().clone();
         *world.provider.meanwhile.lock().unwrap() = Some((rest, Box::new(hook)));
         world.handle(&sending.messages[0]).await;

@@ -4,6 +4,7 @@ mod answers;
 mod crash;
 mod logs;
 mod stories;
+mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,7 @@ use crate::campaigns::{CampaignId, Status, store};
 /// How many are handed over at once in these tests.
 const AT_ONCE: usize = 4;
 
-type Hook = Box<dyn Fn(usize) -> Option<String> + Send + Sync>;
+type Hook = Box<dyn Fn(usize) -> Vec<String> + Send + Sync>;
 
 /// A provider that takes everything, unless it is told otherwise.
 #[derive(Default)]
@@ -85,11 +86,13 @@ impl Sender for Provider {
         };
         let change = {
             let meanwhile = self.meanwhile.lock().unwrap();
-            meanwhile.as_ref().and_then(|(database, hook)| Some((database.clone(), hook(asked)?)))
+            meanwhile.as_ref().map(|(database, hook)| (database.clone(), hook(asked)))
         };
-        if let Some((database, sql)) = change {
-            let done = database.write_committed(move |tx| tx.execute(&sql, &[])).await;
-            done.map_err(|error: DatabaseError| error).unwrap();
+        if let Some((database, changes)) = change {
+            for sql in changes {
+                let done = database.write_committed(move |tx| tx.execute(&sql, &[])).await;
+                done.map_err(|error: DatabaseError| error).unwrap();
+            }
         }
         tokio::task::yield_now().await;
         let to = mail.to[0].as_str();

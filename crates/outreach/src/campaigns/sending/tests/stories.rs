@@ -177,7 +177,7 @@ async fn a_pause_takes_effect_within_one_handful(bed: &Bed) {
         sending.campaign
     );
     // While the second handful is on its way.
-    let hook = move |asked| (asked == AT_ONCE + 1).then(|| pause.clone());
+    let hook = move |asked| (asked == AT_ONCE + 1).then(|| pause.clone()).into_iter().collect();
     *world.provider.meanwhile.lock().unwrap() =
         Some((bed.access.database().clone(), Box::new(hook)));
     assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
@@ -201,7 +201,7 @@ async fn a_cancelled_campaign_sends_nothing_more(bed: &Bed) {
     let sending = world.campaign(6).await;
     let cancel =
         format!("UPDATE campaigns SET status = 'cancelled' WHERE id = {}", sending.campaign);
-    let hook = move |asked| (asked == 1).then(|| cancel.clone());
+    let hook = move |asked| (asked == 1).then(|| cancel.clone()).into_iter().collect();
     *world.provider.meanwhile.lock().unwrap() =
         Some((bed.access.database().clone(), Box::new(hook)));
     for message in &sending.messages {
