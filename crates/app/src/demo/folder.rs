@@ -12,11 +12,12 @@ use crate::failure::Failure;
 pub(super) const DATABASE: &str = "tidings.db";
 /// Says that the folder is ours, and is locked by whoever works in it.
 const MARK: &str = ".tidings-demo";
-const MAIL: [(&str, &str); 5] = [
+const MAIL: [(&str, &str); 6] = [
     ("topics.toml", include_str!("mail/topics.toml")),
     ("audiences.toml", include_str!("mail/audiences.toml")),
     ("templates/partials/footer.html", include_str!("mail/templates/partials/footer.html")),
     ("templates/onboarding/welcome.mjml", include_str!("mail/templates/onboarding/welcome.mjml")),
+    ("templates/news/launch.mjml", include_str!("mail/templates/news/launch.mjml")),
     ("templates/receipt.html", include_str!("mail/templates/receipt.html")),
 ];
 

@@ -1,8 +1,10 @@
 //! `tidings demo`: a server with something in it, on nothing but a folder.
 //!
 //! Here: what is made and in which order, by the same operations that the API and the other commands call. Not here: the
-//! folder (`folder`), who is in it (`contacts`), what is printed (`story`), and the server (`serve`).
+//! folder (`folder`), who is in it (`contacts`), the campaign (`campaign`), what is printed (`story`), and the server
+//! (`serve`).
 
+mod campaign;
 mod contacts;
 mod folder;
 mod story;
@@ -45,7 +47,7 @@ Examples:
   tidings demo --folder /tmp/demo --listen 127.0.0.1:9000
 
 It makes a workspace with a client, a key, a sender, templates, topics, an audience and a thousand made-up
-contacts, sends one of them a mail, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
+contacts, sends one of them a mail and some of them a campaign, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
 The folder is begun anew each time, unless --keep is given; one that the demo has not made is refused.")]
 pub(crate) struct DemoArgs {
     /// Where everything is kept
@@ -139,6 +141,7 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
     let sending = workers.iter().find(|worker| *worker.queue == queues::TRANSACTIONAL_EMAIL);
     sending.context("nobody sends")?.run_until_idle().await?;
     let mail = first_mail(&cx).await?;
+    let campaign = campaign::send(&cx, client, runtime, config).await?;
     Ok(Story {
         folder: folder.path.clone(),
         url: config.http.public_url.clone(),
@@ -146,6 +149,7 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
         imported,
         message: accepted.id.get(),
         mail,
+        campaign,
     })
 }
 

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use tidings_outreach::campaigns::progress::Standing;
 use tidings_people::import::Counts;
 
-use super::contacts;
+use super::{campaign, contacts};
 
 pub(super) struct Story {
     pub(super) folder: PathBuf,
@@ -16,6 +17,8 @@ pub(super) struct Story {
     pub(super) message: i64,
     /// Nothing if somebody has forgotten what was captured.
     pub(super) mail: Option<Mail>,
+    /// How far the campaign is.
+    pub(super) campaign: Standing,
 }
 
 pub(super) struct Mail {
@@ -48,6 +51,15 @@ impl Story {
                 text.push('\n');
             }
         }
+        let Standing { campaign, sent, skipped, .. } = &self.campaign;
+        writeln!(
+            text,
+            "\nA campaign, {}, to the newsletter's people in {}: {} meant, {sent} sent, {skipped} skipped.",
+            campaign.key(),
+            campaign::COUNTRY,
+            campaign.progress.recipients
+        )
+        .expect("a string takes everything");
         text
     }
 
@@ -82,7 +94,13 @@ impl Story {
             ("a contact", get(&format!("/v1/contacts/{first}"))),
             ("some contacts with a tag", get("/v1/contacts?tag=beta&limit=3")),
             ("why somebody gets no campaign", get(&explain)),
+            ("what came of the campaign", get(&format!("/v1/campaigns/{}/results", campaign::KEY))),
         ];
+        let preview = r#"campaign send --workspace demo --key next --audience newsletter --template receipt --filter '{"tag":"beta"}' --dry-run"#;
+        commands.push(("whom another one would go to", self.tidings(preview)));
+        let skipped =
+            format!("campaign recipients {} --workspace demo --status skipped", campaign::KEY);
+        commands.push(("who did not get the campaign, and why", self.tidings(&skipped)));
         if let Some(mail) = &self.mail {
             let open = self.tidings(&format!("mail show {} --raw --workspace demo", mail.id));
             commands.push(("the first mail as it would have gone out", open));

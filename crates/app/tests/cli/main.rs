@@ -6,6 +6,7 @@ mod access;
 #[cfg(feature = "aws")]
 mod aws;
 mod backup;
+mod campaigns;
 mod config;
 mod consent;
 mod demo;

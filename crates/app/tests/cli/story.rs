@@ -1,5 +1,6 @@
 //! The main story of a mail, over the real binary, on every rung of the ladder: a person is known, subscribes, gets a
-//! mail, it bounces, nothing more is sent to him, and when he is erased only a hash remembers why.
+//! mail, it bounces, nothing more is sent to him, a campaign passes him over and reaches another, and when he is erased
+//! only a hash remembers why.
 //!
 //! Here: the story and the rungs. Not here: what each feature does in detail; its own tests tell.
 
@@ -9,6 +10,7 @@ use tidings_testkit::{PostgresDatabase, SmtpSink};
 use crate::world::{Server, World};
 
 const ADA: &str = "ada@example.org";
+const BEN: &str = "ben@example.org";
 /// A moment between two looks, and how often we look before that is a failure.
 const MOMENT: std::time::Duration = std::time::Duration::from_millis(50);
 const LOOKS: usize = 500;
@@ -72,17 +74,21 @@ impl Story {
     }
 
     /// Brings what the provider tells of a message, twice, as SQS may.
-    fn tell(&self, message: &Value, kind: &str, mut details: Value) {
+    fn tell(&self, message: &Value, kind: &str, details: Value) {
+        self.tell_of((ADA, &format!("t-{}", message["id"])), message, kind, details);
+    }
+
+    fn tell_of(&self, (to, tag): (&str, &str), message: &Value, kind: &str, mut details: Value) {
         #[expect(clippy::disallowed_methods, reason = "the server has the real time")]
         let at = jiff::Timestamp::now().to_string();
         details["event_timestamp"] = at.as_str().into();
-        details["destination"] = json!([ADA]);
-        details["tags"] = json!({"workspace": "1", "message": format!("t-{}", message["id"])});
+        details["destination"] = json!([to]);
+        details["tags"] = json!({"workspace": "1", "message": tag});
         let told = json!({
             "contract": "ses-webhooks",
             "version": 1,
             "provider": "ses",
-            "provider_event_id": format!("story-{kind}"),
+            "provider_event_id": format!("story-{tag}-{kind}"),
             "notification_type": kind,
             "received_at": at,
             "ses_message_id": message["provider_message_id"].as_str().unwrap_or("0100-story"),
@@ -168,13 +174,59 @@ fn what_comes_back_is_counted(story: &Story, message: &Value) {
 }
 
 /// Nothing more goes to who bounced, and the answer says why.
-fn the_next_is_skipped(story: &Story) {
+fn the_next_is_skipped(story: &Story, received: usize) {
     let again = json!({"to": ADA, "subject": "Again", "text": "Hello"});
     let accepted = story.ok("POST", "/v1/messages", &again);
     let path = format!("/v1/messages/{}", accepted["id"]);
     let skipped = story.wait(&path, |message| message["status"] == "skipped");
     assert_eq!(skipped["skip_reason"], "hard_bounce");
-    assert_eq!((story.received)().len(), 1);
+    assert_eq!((story.received)().len(), received);
+}
+
+/// A campaign goes once to whom it means, and says of the others why not.
+fn a_campaign_reaches_who_can_be_reached(story: &Story) {
+    let ben = json!({"email": BEN, "first_name": "Ben", "tags": ["vip"]});
+    story.ok("POST", "/v1/contacts", &ben);
+    let subscribe = json!({"email": BEN, "audience": "news", "by": "person", "source": "a form"});
+    story.ok("POST", "/v1/subscriptions", &subscribe);
+    let spring = json!({
+        "external_key": "spring",
+        "name": "Spring",
+        "audience": "news",
+        "filter": {"tag": "vip"},
+        "subject": "Spring, {{ firstName }}",
+        "html": "<p><a href=\"https://example.org/spring\">Look</a> <a href=\"{{ unsubscribeUrl }}\">no</a></p>",
+    });
+    let preview = story.ok("POST", "/v1/campaigns/preview", &spring);
+    assert_eq!((&preview["count"], &preview["sendable"]), (&json!(2), &json!(1)), "{preview}");
+    assert_eq!(story.call("POST", "/v1/campaigns", &spring).0, 201);
+    assert_eq!(story.call("POST", "/v1/campaigns", &spring).0, 200);
+    for changed in [true, false] {
+        let started = story.ok("POST", "/v1/campaigns/spring/start", &Value::Null);
+        assert_eq!(started["changed"], changed, "{started}");
+    }
+    story.wait("/v1/campaigns/spring", |campaign| campaign["status"] == "sent");
+    let received = (story.received)();
+    assert_eq!(received.len(), 2, "{received:?}");
+    let spring = received.iter().find(|mail| mail.contains("Subject: Spring, Ben")).unwrap();
+    assert!(spring.contains("/t/c/"), "links are tracked: {spring}");
+
+    let sent = story.get("/v1/campaigns/spring/recipients?happened=sent");
+    let recipient = &sent["data"][0];
+    assert_eq!(recipient["email"], BEN);
+    let tag = format!("c-{}", recipient["id"]);
+    story.tell_of((BEN, &tag), recipient, "delivery", json!({"recipients": [{"email": BEN}]}));
+    story.tell_of((BEN, &tag), recipient, "open", json!({"user_agent": "Mozilla/5.0"}));
+    let results = story.wait("/v1/campaigns/spring/results", |results| {
+        results["totals"]["deliveries"] == 1 && results["totals"]["unique_opens"] == 1
+    });
+    let outcomes = &results["outcomes"];
+    assert_eq!((&outcomes["sent"], &outcomes["skipped"]), (&json!(1), &json!(1)), "{results}");
+    assert_eq!(results["skipped"], json!([{"name": "hard_bounce", "count": 1}]));
+    let why = story.get(&format!("/v1/campaigns/spring/why?email={ADA}"));
+    assert_eq!(why["answer"], "skipped", "{why}");
+    let broadcast = story.get("/v1/broadcasts/spring");
+    assert_eq!((&broadcast["audience_size"], &broadcast["opens"]), (&json!(2), &json!(1)));
 }
 
 /// Who is erased is nowhere, and still not written to.
@@ -190,7 +242,7 @@ fn erasing_leaves_the_hash(story: &Story, message: &Value) {
         assert!(!items.contains("ada@"), "{table}: {items}");
     }
     // Only a keyed hash remembers that this address bounced.
-    the_next_is_skipped(story);
+    the_next_is_skipped(story, 2);
     let counted = &story.get("/v1/stats/templates?key=welcome")["counts"];
     assert_eq!(counted["bounces"], 1, "what was counted stays counted");
 }
@@ -200,7 +252,8 @@ fn tell(world: World, received: Received) {
     a_person_and_a_template(&story);
     let message = a_mail_goes_out(&story);
     what_comes_back_is_counted(&story, &message);
-    the_next_is_skipped(&story);
+    the_next_is_skipped(&story, 1);
+    a_campaign_reaches_who_can_be_reached(&story);
     erasing_leaves_the_hash(&story, &message);
     // Nothing was given up on the way.
     let queues = story.world.ok(&["queues", "list"]);

@@ -102,7 +102,7 @@ pub(crate) struct NewTest {
     /// How many of a hundred are part of the test
     #[schema(minimum = 1, maximum = 99, example = 20)]
     percent: i64,
-    /// What the best one has most of, for each message sent; `opens` if left out. Only those of people count
+    /// What the best one has most of, for each message sent; `opens` if left out
     #[schema(pattern = "^(opens|clicks)$")]
     metric: Option<String>,
     /// How long after the last of the test it is decided: a minute to 30 days

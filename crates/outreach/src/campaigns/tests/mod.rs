@@ -8,6 +8,7 @@ mod model;
 mod pace;
 mod racing;
 mod snapshots;
+mod tries;
 mod variants;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,118 @@
+//! Campaigns over the real binary: the guide, command by command, and what a person sees on the way.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::world::World;
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A store with three people, a sender and an audience.
+fn begin() -> World {
+    let world = World::new();
+    world.ok(&["bootstrap", "--client", "shop"]);
+    world.ok(&["senders", "add", "news", "--client", "shop", "--from", "news@example.org"]);
+    world.ok(&["audiences", "create", "newsletter"]);
+    let people = "email,first_name,tags\nada@example.org,Ada,beta\nben@example.org,Ben,\ncleo@example.org,Cleo,beta\n";
+    world.write("people.csv", people);
+    let import = ["contacts", "import", "people.csv", "--audience", "newsletter", "--source", "x"];
+    world.ok(&import);
+    world
+}
+
+const SPRING: [&str; 10] = [
+    "campaign",
+    "send",
+    "--key",
+    "spring",
+    "--audience",
+    "newsletter",
+    "--subject",
+    "Hello {{ firstName }}",
+    "--text",
+    "Hi",
+];
+
+#[test]
+fn a_campaign_is_sent_and_followed_and_the_same_again_sends_nothing() {
+    let world = begin();
+    world.ok(&["suppressions", "add", "ben@example.org", "--reason", "asked"]);
+    let dry = lines(&world.ok(&[&SPRING[..], &["--dry-run"]].concat()));
+    assert_eq!((&dry[0]["count"], &dry[0]["sendable"]), (&3.into(), &2.into()), "{dry:?}");
+    assert_eq!(world.ok(&["campaign", "list"]), "");
+    let server = world.serve(&[]);
+    let ran = world.run(&SPRING);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("is sent: 2 sent, 1 skipped, 0 failed, 0 uncertain"),
+        "{}",
+        ran.stderr
+    );
+    let summary = &lines(&ran.stdout)[0];
+    assert_eq!((&summary["status"], &summary["sent"]), (&"sent".into(), &2.into()), "{summary}");
+    let again = world.run(&SPRING);
+    assert!(again.stderr.contains("is there already"), "{}", again.stderr);
+    assert_eq!(lines(&world.ok(&["mail", "list"])).len(), 2, "each once");
+    let why = world.run(&["campaign", "why", "spring", "ben@example.org"]);
+    assert!(why.stderr.contains("skipped"), "{}", why.stderr);
+    let skipped = lines(&world.ok(&["campaign", "recipients", "1", "--status", "skipped"]));
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(world.ok(&["campaign", "export", "spring"]).lines().count(), 4);
+    let results = lines(&world.ok(&["campaign", "results", "spring"]));
+    assert_eq!(results[0]["outcomes"]["sent"], 2);
+    server.stop();
+}
+
+#[test]
+fn what_is_wrong_is_told_and_says_what_to_do() {
+    let world = begin();
+    let other = world.run(&["campaign", "show", "nothing"]);
+    assert_eq!(other.code, 1);
+    insta::assert_snapshot!("campaign_missing", other.stderr);
+    let wrong = world.run(&["campaign", "create", "--key", "x", "--filter", r#"{"tug":1}"#]);
+    assert_eq!(wrong.code, 2);
+    insta::assert_snapshot!("campaign_wrong", wrong.stderr);
+    world.write("c.toml", "name = \"x\"\nsubjekt = \"y\"\nrate_per_hour = \"fast\"\n");
+    let wrong = world.run(&["campaign", "create", "--file", "c.toml"]);
+    assert_eq!(wrong.code, 2);
+    insta::assert_snapshot!("campaign_file_wrong", wrong.stderr);
+    world.ok(&["campaign", "create", "--key", "x", "--template", "nothing"]);
+    let start = world.run(&["campaign", "start", "x"]);
+    assert_eq!(start.code, 1);
+    insta::assert_snapshot!("campaign_start", start.stderr);
+    let resume = world.run(&["campaign", "resume", "x"]);
+    insta::assert_snapshot!("campaign_resume", resume.stderr);
+}
+
+/// Every block of the guide that is for a shell, from top to bottom.
+#[test]
+fn the_guide_can_be_followed_to_the_letter() {
+    let guide = include_str!("../../../../docs/campaigns.md");
+    let mut script = String::from("set -eu\ntidings() { \"$TIDINGS\" \"$@\"; }\n");
+    let mut rest = guide;
+    let mut blocks = 0;
+    while let Some((_, block)) = rest.split_once("```sh\n") {
+        let (block, after) = block.split_once("```").unwrap();
+        script.push_str(block);
+        rest = after;
+        blocks += 1;
+    }
+    assert!(blocks > 8, "{blocks}");
+    let world = World::new();
+    let server = world.serve(&[]);
+    let ran = Command::new("sh")
+        .args(["-c", &script])
+        .env_clear()
+        .env("TIDINGS", env!("CARGO_BIN_EXE_tidings"))
+        .env("PATH", "/usr/bin:/bin")
+        .current_dir(world.path(""))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{told}\n{}", String::from_utf8_lossy(&ran.stdout));
+    server.stop();
+}
