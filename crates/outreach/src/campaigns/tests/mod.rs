@@ -8,8 +8,10 @@ mod drafts;
 mod model;
 mod pace;
 mod racing;
+mod results;
 mod snapshots;
 mod variants;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
