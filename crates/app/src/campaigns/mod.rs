@@ -6,6 +6,7 @@
 mod bar;
 mod drafted;
 mod follow;
+mod looks;
 mod shown;
 
 use std::ops::ControlFlow;
@@ -23,12 +24,12 @@ use tidings_outreach::campaigns::control::{self, ControlError, Start, When};
 use tidings_outreach::campaigns::draft::{self, Find, List};
 use tidings_outreach::campaigns::dry_run;
 use tidings_outreach::campaigns::named::{self, Name, NameError, Slugs};
-use tidings_outreach::campaigns::sending::{self, UncertainList};
 use tidings_outreach::campaigns::test_send::{self, TestSend};
 use tidings_outreach::campaigns::written;
 use tidings_outreach::campaigns::{Campaign, Schedule, Status};
 
 use self::drafted::{DraftArgs, not_written};
+use self::looks::{Became, WhichArgs};
 use crate::config::Config;
 use crate::consent::the_client;
 use crate::failure::Failure;
@@ -179,6 +180,35 @@ again with the same key sends nothing twice: it follows the campaign that is the
         /// Its key or its id
         campaign: Name,
     },
+    /// Print what came of a campaign, in numbers
+    Results {
+        /// Its key or its id
+        campaign: Name,
+    },
+    /// Print whom a campaign went to, one by one
+    Recipients {
+        /// Its key or its id
+        campaign: Name,
+        #[command(flatten)]
+        which: Box<WhichArgs>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Print whom a campaign went to as CSV, all of them
+    Export {
+        /// Its key or its id
+        campaign: Name,
+        #[command(flatten)]
+        which: Box<WhichArgs>,
+    },
+    /// Say why somebody got a campaign, or did not
+    Why {
+        /// Its key or its id
+        campaign: Name,
+        /// Of whom
+        email: EmailAddress,
+    },
     /// Print each change of a campaign's status, the latest first
     History {
         /// Its key or its id
@@ -199,12 +229,6 @@ again with the same key sends nothing twice: it follows the campaign that is the
         #[arg(long)]
         reason: Option<String>,
     },
-}
-
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Became {
-    Sent,
-    NotSent,
 }
 
 pub(crate) async fn run(args: CampaignArgs, config: &Config) -> Result<(), Failure> {
@@ -249,10 +273,35 @@ async fn answer(command: CampaignCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             let campaign = the_campaign(cx, &campaign).await?;
             follow::follow(open, cx, find(&campaign)).await
         }
-        C::History { campaign } => history(open, cx, &campaign).await,
-        C::Uncertain { campaign } => uncertain(open, cx, &campaign).await,
         C::Settle { recipient, outcome, reason } => {
-            settle(open, cx, (recipient, outcome), reason).await
+            looks::settle(open, cx, (recipient, outcome), reason).await
+        }
+        other => look(other, open, cx).await,
+    }
+}
+
+/// What came of a campaign.
+async fn look(command: CampaignCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    use CampaignCommand as C;
+    match command {
+        C::Results { campaign } => {
+            looks::show_results(open, cx, find(&the_campaign(cx, &campaign).await?)).await
+        }
+        C::Recipients { campaign, which, limit } => {
+            let find = find(&the_campaign(cx, &campaign).await?);
+            looks::list(open, cx, find, *which, limit).await
+        }
+        C::Export { campaign, which } => {
+            looks::export(open, cx, find(&the_campaign(cx, &campaign).await?), *which).await
+        }
+        C::Why { campaign, email } => {
+            looks::explain(open, cx, find(&the_campaign(cx, &campaign).await?), email).await
+        }
+        C::History { campaign } => {
+            looks::history(open, cx, find(&the_campaign(cx, &campaign).await?)).await
+        }
+        C::Uncertain { campaign } => {
+            looks::uncertain(open, cx, find(&the_campaign(cx, &campaign).await?)).await
         }
         control => steer(control, open, cx).await,
     }
@@ -416,64 +465,6 @@ async fn test(
     }
     out.finish()?;
     if all_good { Ok(()) } else { Err(Failure::told()) }
-}
-
-async fn history(open: &Open, cx: &Cx, campaign: &Name) -> Result<(), Failure> {
-    let campaign = the_campaign(cx, campaign).await?;
-    let mut out = open.out();
-    for one in draft::moves(cx, find(&campaign)).await? {
-        out.json(&json!({
-            "at": one.at,
-            "status": one.status.as_str(),
-            "reason": one.reason,
-            "actor": one.actor,
-        }))?;
-    }
-    out.finish()
-}
-
-async fn uncertain(open: &Open, cx: &Cx, campaign: &Name) -> Result<(), Failure> {
-    let campaign = the_campaign(cx, campaign).await?;
-    let (mut out, mut after) = (open.out(), None);
-    loop {
-        let list = UncertainList { campaign: campaign.id, after, limit: Limit::MAX };
-        let page = sending::uncertain(cx, list).await?;
-        for one in page.items {
-            out.json(&json!({
-                "id": one.id.get(),
-                "campaign_id": one.campaign.get(),
-                "contact_id": one.contact,
-                "email": one.email,
-                "handed_at": one.handed_at,
-                "provider": one.provider,
-                "last_error": one.last_error,
-            }))?;
-        }
-        after = page.next;
-        if after.is_none() {
-            return out.finish();
-        }
-    }
-}
-
-async fn settle(
-    open: &Open,
-    cx: &Cx,
-    (recipient, outcome): (i64, Became),
-    reason: Option<String>,
-) -> Result<(), Failure> {
-    let (outcome, word) = match outcome {
-        Became::Sent => (sending::Settled::Sent, "sent"),
-        Became::NotSent => (sending::Settled::NotSent, "failed"),
-    };
-    let cmd = sending::Settle { recipient: recipient.into(), outcome, reason };
-    sending::settle(cx, cmd).await.map_err(|error| match error {
-        sending::SettleError::Missing(_) | sending::SettleError::NotUncertain { .. } => {
-            Failure::from(error).hint("`tidings campaign uncertain KEY` shows those that can be")
-        }
-        sending::SettleError::Reason | sending::SettleError::Store(_) => error.into(),
-    })?;
-    open.print(&json!({ "id": recipient, "status": word }))
 }
 
 async fn the_campaign(cx: &Cx, name: &Name) -> Result<Campaign, Failure> {

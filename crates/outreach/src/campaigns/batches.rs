@@ -316,6 +316,7 @@ fn split(
     set_recipients(tx, campaign.id, batch.number, later)?;
     campaign.batches += 1;
     let part = Batch { number: campaign.batches, recipients: now.to_vec(), ..batch.clone() };
+    name_batch(tx, campaign.id, part.number, &part.recipients)?;
     insert(tx, cx, campaign.id, &part)?;
     Ok(part)
 }
@@ -434,48 +435,93 @@ fn together(at: Timestamp) -> Timestamp {
     Timestamp::from_millisecond(up).unwrap_or(at)
 }
 
-/// Puts recipients into batches that are not on the queue yet: fills up the last one that is due at the same time, then
-/// makes new ones.
+/// Puts recipients into batches that are not on the queue yet.
 pub(super) fn place(
     tx: &mut Tx<'_>,
     cx: &Cx,
     campaign: &mut Locked,
-    (held, due_at): (bool, Timestamp),
+    group: (bool, Timestamp),
     ids: &[i64],
 ) -> Result<(), DatabaseError> {
-    let most = batch_size(campaign.limits.rate_per_hour).min(MOST);
-    let sql = format!(
-        "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL AND size < $4
-         ORDER BY number DESC LIMIT 1"
-    );
-    let params = [
-        Param::Int(campaign.id.get()),
-        Param::Int(held.into()),
-        Param::from(due_at),
-        Param::Int(most as i64),
-    ];
     let mut ids = ids;
-    let open = if ids.is_empty() { Vec::new() } else { tx.query(&sql, &params)? };
-    if let Some(row) = open.first() {
-        let mut batch = read(row)?;
-        let (added, rest) = ids.split_at((most - batch.recipients.len()).min(ids.len()));
-        batch.recipients.extend(added);
-        set_recipients(tx, campaign.id, batch.number, &batch.recipients)?;
+    for slot in slots(tx, campaign, group, ids.len())? {
+        let (some, rest) = ids.split_at(slot.count.min(ids.len()));
+        name_batch(tx, campaign.id, slot.number, some)?;
+        fill(tx, cx, campaign.id, (group, &slot), some)?;
         ids = rest;
     }
-    for some in ids.chunks(most) {
-        campaign.batches += 1;
-        let batch = Batch {
-            number: campaign.batches,
-            recipients: some.to_vec(),
-            held,
-            due_at,
-            fed_at: None,
-            done_at: None,
-        };
-        insert(tx, cx, campaign.id, &batch)?;
-    }
     Ok(())
+}
+
+/// Room in a batch that is not on the queue yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) number: i64,
+    /// How many it is for.
+    pub(super) count: usize,
+    /// Who is in it already, if there is such a batch.
+    before: Option<Vec<i64>>,
+}
+
+/// Finds room for so many: in the last batch of those that are due at the same time, and then in new ones. Each slot is
+/// to be filled.
+pub(super) fn slots(
+    tx: &mut Tx<'_>,
+    campaign: &mut Locked,
+    (held, due_at): (bool, Timestamp),
+    count: usize,
+) -> Result<Vec<Slot>, DatabaseError> {
+    let most = batch_size(campaign.limits.rate_per_hour).min(MOST);
+    let sql = format!(
+        "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL
+         ORDER BY number DESC LIMIT 1"
+    );
+    let params =
+        [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
+    let (mut slots, mut left) = (Vec::new(), count);
+    // The last one alone: those before it are full, and there may be very many.
+    let last = if count == 0 { Vec::new() } else { tx.query(&sql, &params)? };
+    let last = last.first().map(read).transpose()?;
+    if let Some(batch) = last.filter(|batch| batch.recipients.len() < most) {
+        let count = (most - batch.recipients.len()).min(left);
+        slots.push(Slot { number: batch.number, count, before: Some(batch.recipients) });
+        left -= count;
+    }
+    while left > 0 {
+        campaign.batches += 1;
+        let count = most.min(left);
+        slots.push(Slot { number: campaign.batches, count, before: None });
+        left -= count;
+    }
+    Ok(slots)
+}
+
+/// Puts recipients into the room that was found for them. Their rows say so already.
+pub(super) fn fill(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    ((held, due_at), slot): ((bool, Timestamp), &Slot),
+    ids: &[i64],
+) -> Result<(), DatabaseError> {
+    if let Some(before) = &slot.before {
+        return set_recipients(tx, campaign, slot.number, &[before, ids].concat());
+    }
+    let (number, recipients) = (slot.number, ids.to_vec());
+    let batch = Batch { number, recipients, held, due_at, fed_at: None, done_at: None };
+    insert(tx, cx, campaign, &batch)
+}
+
+/// The rows say which batch they are in.
+fn name_batch(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    number: i64,
+    ids: &[i64],
+) -> Result<(), DatabaseError> {
+    let id = batch_id(campaign, number);
+    let sql = "UPDATE campaign_recipients SET batch_id = $1 WHERE id {among}";
+    tx.query_given(sql, &[Param::Text(&id)], Given::Ints(ids)).map(drop)
 }
 
 fn insert(

@@ -180,6 +180,8 @@ struct New {
     arm: Option<i64>,
     held: bool,
     due_at: Timestamp,
+    /// Known when it is written.
+    batch: Option<String>,
 }
 
 /// Decides what becomes of each of a page.
@@ -226,6 +228,7 @@ async fn recipients(
             arm: lot.arm,
             held: lot.held,
             due_at,
+            batch: None,
         }
     });
     Ok(new.collect())
@@ -244,29 +247,57 @@ fn write_page(
     locked: &mut Locked,
     new: &[New],
 ) -> Result<(), DatabaseError> {
-    let alive = not_erased(tx, cx, new)?;
-    let new: Vec<&New> = new.iter().filter(|one| alive.contains(&one.contact)).collect();
-    let ids = insert(tx, cx, locked, &new)?;
+    let mut new = those_to_write(tx, cx, locked, new)?;
     let mut counts = Counts::default();
-    let mut groups = BTreeMap::<(bool, Timestamp), Vec<i64>>::new();
-    for one in new {
-        // Who was written down before is not written down again.
-        let Some(id) = ids.get(&one.contact) else { continue };
-        locked.recipients += 1;
+    let mut groups = BTreeMap::<(bool, Timestamp), Vec<usize>>::new();
+    for (place, one) in new.iter().enumerate() {
         match one.skip_reason {
-            None => groups.entry((one.held, one.due_at)).or_default().push(*id),
+            None => groups.entry((one.held, one.due_at)).or_default().push(place),
             Some(reason) => {
                 counts.count(tallies::Kind::Outcome, Outcome::Skipped.as_str(), 1);
                 counts.count(tallies::Kind::Skipped, reason, 1);
             }
         }
     }
-    for (group, mut ids) in groups {
-        ids.sort_unstable();
-        batches::place(tx, cx, locked, group, &ids)?;
+    // Everybody's batch is known before his row is written, so that it is written once.
+    let mut filled = Vec::new();
+    for (group, places) in groups {
+        let mut places = places.into_iter();
+        for slot in batches::slots(tx, locked, group, places.len())? {
+            let of_slot: Vec<usize> = places.by_ref().take(slot.count).collect();
+            for place in &of_slot {
+                new[*place].batch = Some(batches::batch_id(locked.id, slot.number));
+            }
+            filled.push((group, slot, of_slot));
+        }
     }
+    let ids = insert(tx, cx, locked, &new)?;
+    for (group, slot, places) in filled {
+        let ids = places.iter().map(|place| ids.get(&new[*place].contact).copied());
+        let mut ids = ids.collect::<Option<Vec<i64>>>().ok_or(DatabaseError::NoRow)?;
+        ids.sort_unstable();
+        batches::fill(tx, cx, locked.id, (group, &slot), &ids)?;
+    }
+    locked.recipients += new.len() as i64;
     tallies::add(tx, cx, locked.id, &counts)?;
     locked.save(tx, cx)
+}
+
+/// Those who have no row yet and were not erased since they were found. Everybody once.
+fn those_to_write(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    locked: &Locked,
+    new: &[New],
+) -> Result<Vec<New>, DatabaseError> {
+    let alive = not_erased(tx, cx, new)?;
+    let ids: Vec<i64> = new.iter().map(|one| one.contact).collect();
+    // Only who holds the campaign writes its rows, so nobody adds one before this is committed.
+    let sql = "SELECT lead_id FROM campaign_recipients WHERE campaign_id = $1 AND lead_id {among}";
+    let rows = tx.query_given(sql, &[Param::Int(locked.id.get())], Given::Ints(&ids))?;
+    let mut known = rows.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>, _>>()?;
+    let is_new = |one: &&New| alive.contains(&one.contact) && known.insert(one.contact);
+    Ok(new.iter().filter(is_new).cloned().collect())
 }
 
 /// Those who were not erased since they were found. They cannot be before this is committed, and then their rows are
@@ -284,16 +315,16 @@ fn not_erased(tx: &mut Tx<'_>, cx: &Cx, new: &[New]) -> Result<HashSet<i64>, Dat
     tx.query_among(&sql, &params, Among::Ints(&ids))?.iter().map(|row| row.int(0)).collect()
 }
 
-/// Writes the rows and tells their ids by contact. Who has a row already is not among them.
+/// Writes the rows and tells their ids by contact.
 fn insert(
     tx: &mut Tx<'_>,
     cx: &Cx,
     campaign: &Locked,
-    new: &[&New],
+    new: &[New],
 ) -> Result<HashMap<i64, i64>, DatabaseError> {
     let columns = "INSERT INTO campaign_recipients (workspace_id, campaign_id, created_at, updated_at, status, lead_id,
-                       email, skip_reason, arm, due_at)";
-    let end = "ON CONFLICT (campaign_id, lead_id) DO NOTHING RETURNING lead_id, id";
+                       email, skip_reason, arm, due_at, batch_id)";
+    let end = "RETURNING lead_id, id";
     let fixed =
         [Param::Int(cx.workspace_id().get()), Param::Int(campaign.id.get()), Param::from(cx.now())];
     let mut rows = Vec::with_capacity(new.len());
@@ -301,7 +332,7 @@ fn insert(
         Dialect::Sqlite => {
             let sql = format!(
                 "{columns} VALUES ($1, $2, $3, $3, CASE WHEN $6 IS NULL THEN 'pending' ELSE 'skipped' END, $4, $5, $6, $7,
-                                   $8) {end}"
+                                   $8, $9) {end}"
             );
             for one in new {
                 let mut params = fixed.to_vec();
@@ -311,14 +342,16 @@ fn insert(
                     one.skip_reason.into(),
                     one.arm.into(),
                     Param::from(one.due_at),
+                    one.batch.as_deref().into(),
                 ]);
                 rows.extend(tx.query(&sql, &params)?);
             }
         }
         Dialect::Postgres => {
             let sql = format!(
-                "{columns} SELECT $1, $2, $3, $3, CASE WHEN r IS NULL THEN 'pending' ELSE 'skipped' END, l, e, r, a, d
-                 FROM unnest($4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[]) AS new (l, e, r, a, d)
+                "{columns} SELECT $1, $2, $3, $3, CASE WHEN r IS NULL THEN 'pending' ELSE 'skipped' END, l, e, r, a, d, b
+                 FROM unnest($4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[])
+                     AS new (l, e, r, a, d, b)
                  ORDER BY l {end}"
             );
             let contacts: Vec<_> = new.iter().map(|one| Some(one.contact)).collect();
@@ -326,6 +359,7 @@ fn insert(
             let reasons: Vec<_> = new.iter().map(|one| one.skip_reason).collect();
             let arms: Vec<_> = new.iter().map(|one| one.arm).collect();
             let due: Vec<_> = new.iter().map(|one| Some(one.due_at.as_millisecond())).collect();
+            let batches: Vec<_> = new.iter().map(|one| one.batch.as_deref()).collect();
             let mut params = fixed.to_vec();
             params.extend([
                 Param::Ints(&contacts),
@@ -333,6 +367,7 @@ fn insert(
                 Param::Texts(&reasons),
                 Param::Ints(&arms),
                 Param::Ints(&due),
+                Param::Texts(&batches),
             ]);
             rows = tx.query(&sql, &params)?;
         }

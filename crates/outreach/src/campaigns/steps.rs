@@ -259,7 +259,7 @@ fn collect_failed(
         let Some(ended) = tallies::read(row, 1)? else { continue };
         // What came back a moment ago may have changed it: then it is not failed any more.
         let sql = "UPDATE campaign_recipients
-                   SET status = 'pending', attempts = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
+                   SET status = 'pending', refusals = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
                        handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2
                    WHERE id = $1 AND status = 'failed' AND sent_at IS NULL AND email IS NOT NULL";
         let id = row.int(0)?;

@@ -421,7 +421,8 @@ fn move_to(
                    pause_reason = CASE WHEN $3 = 'paused' THEN $6 ELSE NULL END,
                    last_error = CASE WHEN $3 = 'failed' THEN $6 ELSE last_error END,
                    started_at = CASE WHEN $3 = 'snapshotting' THEN COALESCE(started_at, $4) ELSE started_at END,
-                   sent_at = CASE WHEN $3 = 'sent' THEN $4 ELSE sent_at END
+                   sent_at = CASE WHEN $3 = 'sent' THEN $4 ELSE sent_at END,
+                   snapshot_cursor = CASE WHEN $3 IN ('cancelled', 'failed') THEN NULL ELSE snapshot_cursor END
                WHERE workspace_id = $1 AND id = $2";
     let (workspace, id, now) = (cx.workspace_id().get(), campaign.id.get(), cx.now());
     let params = [

@@ -1,5 +1,6 @@
 //! The API as a caller meets it: two workspaces on a database in memory, and a clock that stands still.
 
+mod campaigns;
 mod confirmation;
 mod consent;
 mod contacts;

@@ -216,8 +216,8 @@ impl Run {
     fn sent(&self, tx: &mut Tx<'_>) -> Result<usize, DatabaseError> {
         let ids: Vec<i64> = self.rows.iter().map(|row| row.id).collect();
         let sql = "SELECT id FROM campaign_recipients
-                   WHERE id {among} AND batch_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
-        let params = [Param::Text(&self.batch_id)];
+                   WHERE id {among} AND workspace_id = $1 AND status IN ('sent', 'delivered', 'bounced', 'complained')";
+        let params = [Param::Int(self.campaign.workspace)];
         Ok(tx.query_among(sql, &params, tidings_sql::Among::Ints(&ids))?.len())
     }
 

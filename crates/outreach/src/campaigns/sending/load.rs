@@ -21,7 +21,6 @@ pub(super) struct Recipient {
     /// How often he was claimed, which tells a claim from the one before.
     pub(super) attempts: i64,
     pub(super) arm: Option<i64>,
-    pub(super) batch: Option<String>,
     pub(super) provider_message_id: Option<String>,
     pub(super) logged_at: Option<Timestamp>,
 }
@@ -58,7 +57,7 @@ pub(super) struct Loaded {
     pub(super) foreign: usize,
     /// Those of this batch. Who was moved to another one is that one's.
     pub(super) rows: Vec<Recipient>,
-    /// Those of them that are to be sent to now, and what the relations say of them. Nothing while it is not sending.
+    /// Those of them that are to be sent to now, and what the relations say of them. Nobody while it is not sending.
     pub(super) relations: Option<(Vec<Addressed>, ManyRelations)>,
     /// Those whose address nobody can write to.
     pub(super) unreadable: Vec<Recipient>,
@@ -73,22 +72,23 @@ pub(super) fn mailing(campaign: &Campaign) -> Mailing {
 pub(super) fn load(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    (campaign, number, batch_id): (CampaignId, i64, &str),
+    (campaign, number): (CampaignId, i64),
     ids: &[i64],
 ) -> Result<Option<Loaded>, DatabaseError> {
     let Some(campaign) = store::load(tx, cx, campaign)? else { return Ok(None) };
     let batch = batches::find(tx, cx, campaign.id, number)?;
-    let sql = "SELECT id, lead_id, email, status, claimed_until, handed_at, attempts, arm, batch_id, ses_message_id,
-                   logged_at
+    let sql = "SELECT id, lead_id, email, status, claimed_until, handed_at, attempts, arm, ses_message_id, logged_at
                FROM campaign_recipients WHERE id {among} AND workspace_id = $1 AND campaign_id = $2 ORDER BY id";
     let params = [cx.workspace_id().get().into(), campaign.id.get().into()];
     let rows = tx.query_among(sql, &params, Among::Ints(ids))?;
     let foreign = ids.len() - rows.len();
     let rows = rows.iter().map(read).collect::<Result<Vec<_>, DatabaseError>>()?;
-    let rows: Vec<_> =
-        rows.into_iter().filter(|row| row.batch.as_deref() == Some(batch_id)).collect();
+    let members = batch.as_ref().map_or(&[][..], |batch| &batch.recipients);
+    let rows: Vec<_> = rows.into_iter().filter(|row| members.contains(&row.id)).collect();
     let (mut wanted, mut unreadable) = (Vec::new(), Vec::new());
-    if campaign.status == Status::Sending {
+    // Of a batch that is done nobody is sent to: who is tried again is in another one as well.
+    let is_open = batch.as_ref().is_some_and(|batch| batch.done_at.is_none());
+    if campaign.status == Status::Sending && is_open {
         for row in rows.iter().filter(|row| rules::next(&row.state, cx.now()) == Step::Send) {
             match row.email.as_deref().and_then(|text| text.parse().ok()) {
                 Some(email) => wanted.push(Addressed { row: row.clone(), email }),
@@ -119,8 +119,7 @@ fn read(row: &Row) -> Result<Recipient, DatabaseError> {
         },
         attempts: row.int(6)?,
         arm: row.optional_int(7)?,
-        batch: text(8)?,
-        provider_message_id: text(9)?,
-        logged_at: row.optional_time(10)?,
+        provider_message_id: text(8)?,
+        logged_at: row.optional_time(9)?,
     })
 }

@@ -64,7 +64,7 @@ pub(super) struct Taken {
 }
 
 /// Claims recipients and says that they are being handed over, in one statement: from here on a crash leaves them
-/// uncertain. Tells who they are: nobody, if the campaign is not sending any more; and without those with whom
+/// uncertain. The row keeps with which batch it was, so that its line in the send log can be asked for. Tells who they are: nobody, if the campaign is not sending any more; and without those with whom
 /// somebody else was faster.
 pub(super) fn claim(
     tx: &mut Tx<'_>,
@@ -74,9 +74,9 @@ pub(super) fn claim(
 ) -> Result<Vec<i64>, DatabaseError> {
     let sql = "UPDATE campaign_recipients
                SET status = 'claimed', claimed_by = $3, claimed_until = $4, handed_at = $5, attempts = attempts + 1,
-                   provider = $6, last_error = NULL, fail_reason = NULL, updated_at = $5
+                   batch_id = $2, provider = $6, last_error = NULL, fail_reason = NULL, updated_at = $5
                FROM {given}
-               WHERE id = of_id AND attempts = of_attempts AND campaign_id = $1 AND batch_id = $2
+               WHERE id = of_id AND attempts = of_attempts AND campaign_id = $1
                  AND (status IN ('pending', 'queued')
                       OR (status = 'claimed' AND claimed_until <= $5 AND handed_at IS NULL))
                  AND EXISTS (SELECT 1 FROM campaigns c WHERE c.id = $1 AND c.status = 'sending')

@@ -166,10 +166,9 @@ impl Worker {
             || Ok(Next::Outcome(Outcome::retry(format!("there is no campaign {campaign}"))));
         let Some(cx) = self.inside(campaign).await? else { return missing() };
         let batch_id = batches::batch_id(campaign, number);
-        let (within, wanted, batch) = (cx.clone(), ids.to_vec(), batch_id.clone());
-        let load = cx
-            .database()
-            .read(move |tx| load::load(tx, &within, (campaign, number, &batch), &wanted));
+        let (within, wanted) = (cx.clone(), ids.to_vec());
+        let load =
+            cx.database().read(move |tx| load::load(tx, &within, (campaign, number), &wanted));
         let Some(loaded) = load.await? else { return missing() };
         if loaded.foreign > 0 {
             let (foreign, named) = (loaded.foreign, ids.len());

@@ -244,6 +244,8 @@ impl<'a> World<'a> {
                  WHERE campaign_id = {id} ORDER BY number"
             );
             let mut open = BTreeSet::new();
+            let sql_of = format!("SELECT id, batch_id FROM campaign_recipients WHERE campaign_id = {id}");
+            let named: BTreeMap<i64, String> = tx.query(&sql_of, &[])?.iter().map(|row| (row.int(0).unwrap(), row.optional_text(1).unwrap().unwrap_or_default().to_owned())).collect();
             for row in tx.query(&sql, &[])? {
                 let ids: Vec<i64> = serde_json::from_str(row.text(1)?).unwrap();
                 assert_eq!(ids.len() as i64, row.int(2)?);
@@ -252,6 +254,7 @@ impl<'a> World<'a> {
                 }
                 for recipient in ids {
                     assert!(open.insert(recipient), "recipient {recipient} is in two batches");
+                    assert_eq!(named[&recipient], groups::batch_id(id, row.int(0)?));
                 }
             }
             let sql = format!(

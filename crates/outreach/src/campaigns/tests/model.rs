@@ -296,7 +296,7 @@ async fn obeys_like_a_simple_one(bed: &Bed, commands: &[Command]) {
 fn run(cases: u32, bed: fn() -> std::pin::Pin<Box<dyn Future<Output = Bed>>>) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let commands = proptest::collection::vec(command(), 1..30);
+    let commands = proptest::collection::vec(command(), 1..24);
     let run = TestRunner::new(config).run(&commands, |commands| {
         runtime.block_on(async { obeys_like_a_simple_one(&bed().await, &commands).await });
         Ok(())
@@ -306,10 +306,10 @@ fn run(cases: u32, bed: fn() -> std::pin::Pin<Box<dyn Future<Output = Bed>>>) {
 
 #[test]
 fn whatever_is_asked_of_it_a_campaign_is_where_a_simple_one_is() {
-    run(40, || Box::pin(Bed::memory()));
+    run(25, || Box::pin(Bed::memory()));
 }
 
 #[test]
 fn the_same_on_postgresql() {
-    run(4, || Box::pin(Bed::postgres()));
+    run(3, || Box::pin(Bed::postgres()));
 }

@@ -49,6 +49,7 @@ const fn send(template: &'static str) -> Known {
 }
 
 const WEBHOOK: &str = r#"{"url":"http://127.0.0.1:9/"}"#;
+const CAMPAIGN: &str = r#"{"name":"n","subject":"s","text":"t"}"#;
 const TEMPLATE: &str = r#"{"subject":"s","text":"t"}"#;
 
 pub(super) const ROUTES: &[Known] = &[
@@ -133,6 +134,31 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/captured/{captured_id}"),
     read("/v1/captured/{captured_id}/raw"),
     manage("DELETE", "/v1/captured"),
+    // Campaigns. It begins, is paused, resumed and cancelled on the way down; then it cannot be deleted.
+    read("/v1/campaigns"),
+    manage("POST", "/v1/campaigns").takes(CAMPAIGN).answers(201),
+    Known::new("POST", "/v1/campaigns/preview", Scope::Read).takes(CAMPAIGN),
+    read("/v1/campaigns/{campaign}"),
+    Known { makes: true, ..manage("PUT", "/v1/campaigns/{campaign}").takes(CAMPAIGN) },
+    Known::new("POST", "/v1/campaigns/{campaign}/preview", Scope::Read),
+    send("/v1/campaigns/{campaign}/test").takes(r#"{"to":["eve@example.org"]}"#),
+    send("/v1/campaigns/{campaign}/start"),
+    send("/v1/campaigns/{campaign}/pause"),
+    send("/v1/campaigns/{campaign}/resume"),
+    send("/v1/campaigns/{campaign}/cancel"),
+    send("/v1/campaigns/{campaign}/retry-failed").answers(409),
+    read("/v1/campaigns/{campaign}/results"),
+    read("/v1/campaigns/{campaign}/recipients"),
+    read("/v1/campaigns/{campaign}/recipients.csv"),
+    manage("POST", "/v1/campaigns/{campaign}/recipients/{recipient_id}/settle")
+        .takes(r#"{"outcome":"sent"}"#)
+        .answers(409),
+    read("/v1/campaigns/{campaign}/why").asks("?email=hidden@example.org"),
+    read("/v1/campaigns/{campaign}/history"),
+    read("/v1/campaigns/{campaign}/uncertain"),
+    manage("DELETE", "/v1/campaigns/{campaign}").answers(409),
+    read("/v1/broadcasts"),
+    read("/v1/broadcasts/{broadcast}"),
     // What comes back.
     read("/v1/events").asks("?sequence=hidden"),
     read("/v1/stats/deliveries"),

@@ -7,6 +7,7 @@ use tidings_access::{Cx, Scopes};
 use tidings_delivery::senders::{self, Add, NewSender};
 use tidings_delivery::templates;
 use tidings_kernel::{EmailAddress, Item, Put, tables};
+use tidings_outreach::campaigns;
 use tidings_people::consent::subscriptions::{self, Subscribe};
 use tidings_people::consent::{Act, By, Proof, Whom, audiences, topics};
 use tidings_people::{contacts, suppression};
@@ -22,6 +23,7 @@ pub(super) async fn victim(world: &World) -> Issued {
     put_contact(world).await;
     put_consent(&world.acme).await;
     put_mail(world).await;
+    put_campaign(&world.acme).await;
     let item = Item::new().with("PK", "STATS#hidden").with("SK", "COUNTERS").with("openCount", 7);
     world.acme.items().await.unwrap().put(Put::new(&tables::MAIN, item)).await.unwrap();
     world.key(&world.acme, Scopes::all()).await
@@ -108,6 +110,28 @@ async fn put_mail(world: &World) {
     world.capture(cx, "Top secret").await;
 }
 
+/// A campaign with a recipient, and the record of one.
+async fn put_campaign(cx: &Cx) {
+    let shop = clients::find(cx, slug("shop")).await.unwrap().id;
+    let content = campaigns::Content {
+        subject: Some("Top secret".to_owned()),
+        text: Some("Top secret".to_owned()),
+        ..Default::default()
+    };
+    let draft = campaigns::draft::Draft {
+        key: Some("hidden".to_owned()),
+        ..campaigns::draft::Draft::of(shop, "Top secret", content)
+    };
+    let made = campaigns::draft::create(cx, draft).await.unwrap();
+    super::super::campaigns::recipient(cx, made.campaign.id.get(), "hidden@example.org").await;
+    let record = Item::new()
+        .with("PK", "BROADCAST")
+        .with("SK", "2026-07-01T12:00:00Z#hidden")
+        .with("broadcastId", "hidden")
+        .with("subject", "Top secret");
+    cx.items().await.unwrap().put(Put::new(&tables::MAIN, record)).await.unwrap();
+}
+
 /// Everything but when keys were last used, which a refused request may change.
 pub(super) async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
@@ -128,6 +152,10 @@ pub(super) async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
         "/v1/captured",
         "/v1/webhooks",
         "/v1/webhooks/1/deliveries",
+        "/v1/campaigns",
+        "/v1/campaigns/hidden/recipients",
+        "/v1/campaigns/hidden/history",
+        "/v1/broadcasts",
     ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);

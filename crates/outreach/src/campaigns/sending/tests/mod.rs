@@ -199,8 +199,8 @@ impl<'a> World<'a> {
             let batch = batch_id(campaign, number);
             for (contact, email) in some {
                 let sql = format!(
-                    "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, batch_id, created_at, updated_at)
-                     VALUES ({workspace}, {campaign}, {contact}, '{email}', '{batch}', {now}, {now}) RETURNING id"
+                    "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, created_at, updated_at)
+                     VALUES ({workspace}, {campaign}, {contact}, '{email}', {now}, {now}) RETURNING id"
                 );
                 ids.push(self.write(&sql).await[0].int(0).unwrap());
             }
