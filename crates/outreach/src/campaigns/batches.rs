@@ -71,24 +71,6 @@ pub fn find(
     tx.query(&sql, &params)?.first().map(read).transpose()
 }
 
-/// The batch that a recipient is in. It looks through all of them: it is for people who ask, and not for workers.
-pub fn of_recipient(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    campaign: CampaignId,
-    recipient: RecipientId,
-) -> Result<Option<Batch>, DatabaseError> {
-    let sql = format!(
-        "{SELECT} WHERE workspace_id = $1 AND campaign_id = $2
-             AND REPLACE(REPLACE(CAST(recipient_ids AS TEXT), '[', ','), ']', ',') LIKE $3
-         ORDER BY number DESC LIMIT 1"
-    );
-    let like = format!("%,{recipient},%");
-    let params =
-        [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Text(&like)];
-    tx.query(&sql, &params)?.first().map(read).transpose()
-}
-
 fn read(row: &Row) -> Result<Batch, DatabaseError> {
     let ids = serde_json::from_str(row.text(1)?);
     Ok(Batch {
@@ -476,8 +458,7 @@ pub(super) fn slots(
         "{SELECT} WHERE campaign_id = $1 AND held = $2 AND due_at = $3 AND fed_at IS NULL
          ORDER BY number DESC LIMIT 1"
     );
-    let params =
-        [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
+    let params = [Param::Int(campaign.id.get()), Param::Int(held.into()), Param::from(due_at)];
     let (mut slots, mut left) = (Vec::new(), count);
     // The last one alone: those before it are full, and there may be very many.
     let last = if count == 0 { Vec::new() } else { tx.query(&sql, &params)? };
@@ -521,7 +502,7 @@ fn name_batch(
 ) -> Result<(), DatabaseError> {
     let id = batch_id(campaign, number);
     let sql = "UPDATE campaign_recipients SET batch_id = $1 WHERE id {among}";
-    tx.query_given(sql, &[Param::Text(&id)], Given::Ints(ids)).map(drop)
+    tx.query_among(sql, &[Param::Text(&id)], Among::Ints(ids)).map(drop)
 }
 
 fn insert(

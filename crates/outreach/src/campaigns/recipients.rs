@@ -37,6 +37,8 @@ pub struct Recipient {
     pub attempts: i64,
     /// How often the provider said "not now".
     pub refusals: i64,
+    /// The batch that he is in: `campaign-55-batch-0001`.
+    pub batch: Option<String>,
     /// The place of the variant that he gets, if that is known.
     pub arm: Option<i64>,
     pub provider: Option<String>,
@@ -152,7 +154,7 @@ async fn read(
 const COLUMNS: &str = "r.id, r.lead_id, r.email, r.status, r.skip_reason, r.fail_reason, r.last_error, r.attempts,
     r.refusals, r.arm, r.provider, r.ses_message_id, r.open_count, r.click_count, r.created_at, r.updated_at, r.due_at,
     r.handed_at, r.sent_at, r.delivered_at, r.bounced_at, r.complained_at, r.first_opened_at, r.first_clicked_at,
-    r.unsubscribed_at";
+    r.unsubscribed_at, r.batch_id";
 
 /// Everybody who is the same person as whoever has an address: a merged lead says into whom.
 const PERSON: &str = "WITH RECURSIVE person (id) AS (
@@ -257,6 +259,7 @@ fn recipient(row: &Row, campaign: &Campaign) -> Result<Recipient, DatabaseError>
         last_error: text(6)?,
         attempts: row.int(7)?,
         refusals: row.int(8)?,
+        batch: text(25)?,
         arm: campaign.arm(row.optional_int(9)?),
         provider: text(10)?,
         provider_message_id: text(11)?,
