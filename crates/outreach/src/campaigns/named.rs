@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidings_access::{ClientId, Cx};
-use tidings_sql::{DatabaseError, Given, Param};
+use tidings_sql::{Among, DatabaseError, Param};
 
 use super::draft::{self, Find, FindError};
 use super::{Campaign, CampaignId};
@@ -76,7 +76,7 @@ pub async fn slugs(cx: &Cx, campaigns: &[&Campaign]) -> Result<Slugs, DatabaseEr
             }
             let sql =
                 format!("SELECT id, slug FROM {table} WHERE workspace_id = $1 AND id {{among}}");
-            let rows = tx.query_given(&sql, &[Param::Int(workspace)], Given::Ints(ids))?;
+            let rows = tx.query_among(&sql, &[Param::Int(workspace)], Among::Ints(ids))?;
             let pair = |row: &tidings_sql::Row| Ok((row.int(0)?, row.text(1)?.to_owned()));
             rows.iter().map(pair).collect::<Result<_, DatabaseError>>()
         };

@@ -294,7 +294,7 @@ fn those_to_write(
     let ids: Vec<i64> = new.iter().map(|one| one.contact).collect();
     // Only who holds the campaign writes its rows, so nobody adds one before this is committed.
     let sql = "SELECT lead_id FROM campaign_recipients WHERE campaign_id = $1 AND lead_id {among}";
-    let rows = tx.query_given(sql, &[Param::Int(locked.id.get())], Given::Ints(&ids))?;
+    let rows = tx.query_among(sql, &[Param::Int(locked.id.get())], Among::Ints(&ids))?;
     let mut known = rows.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>, _>>()?;
     let is_new = |one: &&New| alive.contains(&one.contact) && known.insert(one.contact);
     Ok(new.iter().filter(is_new).cloned().collect())
