@@ -71,24 +71,6 @@ pub fn find(
     tx.query(&sql, &params)?.first().map(read).transpose()
 }
 
-/// The batch that a recipient is in. It looks through all of them: it is for people who ask, and not for workers.
-pub fn of_recipient(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    campaign: CampaignId,
-    recipient: RecipientId,
-) -> Result<Option<Batch>, DatabaseError> {
-    let sql = format!(
-        "{SELECT} WHERE workspace_id = $1 AND campaign_id = $2
-             AND REPLACE(REPLACE(CAST(recipient_ids AS TEXT), '[', ','), ']', ',') LIKE $3
-         ORDER BY number DESC LIMIT 1"
-    );
-    let like = format!("%,{recipient},%");
-    let params =
-        [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Text(&like)];
-    tx.query(&sql, &params)?.first().map(read).transpose()
-}
-
 fn read(row: &Row) -> Result<Batch, DatabaseError> {
     let ids = serde_json::from_str(row.text(1)?);
     Ok(Batch {

@@ -37,6 +37,8 @@ pub struct Recipient {
     pub attempts: i64,
     /// How often the provider said "not now".
     pub refusals: i64,
+    /// The batch that he is in: `campaign-55-batch-0001`.
+    pub batch: Option<String>,
     /// The place of the variant that he gets, if that is known.
     pub arm: Option<i64>,
     pub provider: Option<String>,
@@ -79,12 +81,10 @@ pub enum State {
     Complained,
 }
 
-/// What happened to a message, whatever happened after it.
+/// What happened to a message, whatever happened after it. Each has an index of those it happened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
-    Sent,
-    Delivered,
     Opened,
     Clicked,
     Bounced,
@@ -98,7 +98,7 @@ pub struct Filter {
     pub state: Option<State>,
     pub skip_reason: Option<String>,
     pub fail_reason: Option<String>,
-    /// The place of a variant; those who got the winner too.
+    /// The place of a variant; those who get it because it did best are among them.
     pub arm: Option<i64>,
     /// All of these.
     pub happened: Vec<Happened>,
@@ -154,7 +154,7 @@ async fn read(
 const COLUMNS: &str = "r.id, r.lead_id, r.email, r.status, r.skip_reason, r.fail_reason, r.last_error, r.attempts,
     r.refusals, r.arm, r.provider, r.ses_message_id, r.open_count, r.click_count, r.created_at, r.updated_at, r.due_at,
     r.handed_at, r.sent_at, r.delivered_at, r.bounced_at, r.complained_at, r.first_opened_at, r.first_clicked_at,
-    r.unsubscribed_at";
+    r.unsubscribed_at, r.batch_id";
 
 /// Everybody who is the same person as whoever has an address: a merged lead says into whom.
 const PERSON: &str = "WITH RECURSIVE person (id) AS (
@@ -171,9 +171,16 @@ pub(super) fn select(
     filter: &Filter,
     (after, most): (i64, i64),
 ) -> Result<Vec<Recipient>, DatabaseError> {
+    let places = 0..campaign.variants.len() as i64;
+    if filter.arm.is_some_and(|arm| !places.contains(&arm)) {
+        // Nobody has it, and nobody has to be looked at for that.
+        return Ok(Vec::new());
+    }
+    // One person has few rows: they are found by him, and not by going through all in the order of the ids.
+    let id = if filter.email.is_some() { "r.id + 0" } else { "r.id" };
     let mut asked = Asked {
         person: String::new(),
-        clauses: "r.workspace_id = $1 AND r.campaign_id = $2 AND r.id > $3".to_owned(),
+        clauses: format!("r.workspace_id = $1 AND r.campaign_id = $2 AND {id} > $3"),
         params: vec![
             Param::Int(cx.workspace_id().get()),
             Param::Int(campaign.id.get()),
@@ -184,7 +191,7 @@ pub(super) fn select(
     asked.filter(filter, campaign.progress.winner);
     let Asked { person, clauses, params } = asked;
     let sql = format!(
-        "{person} SELECT {COLUMNS} FROM campaign_recipients r WHERE {clauses} ORDER BY r.id LIMIT $4"
+        "{person} SELECT {COLUMNS} FROM campaign_recipients r WHERE {clauses} ORDER BY {id} LIMIT $4"
     );
     tx.query(&sql, &params)?.iter().map(|row| recipient(row, campaign)).collect()
 }
@@ -199,8 +206,6 @@ struct Asked<'a> {
 impl<'a> Asked<'a> {
     fn filter(&mut self, filter: &'a Filter, winner: Option<i64>) {
         match filter.state {
-            // What is called queued waits as well.
-            Some(State::Pending) => self.and("r.status IN ('pending', 'queued')"),
             Some(state) => self.and(&format!("r.status = '{state}'")),
             // A reason belongs to one state, and whoever is in that is found quickly.
             None if filter.skip_reason.is_some() => self.and("r.status = 'skipped'"),
@@ -248,15 +253,13 @@ fn recipient(row: &Row, campaign: &Campaign) -> Result<Recipient, DatabaseError>
         id: row.int(0)?.into(),
         contact: row.int(1)?.into(),
         email: text(2)?,
-        state: match row.text(3)? {
-            "queued" => State::Pending,
-            _ => row.parsed(3, "a state")?,
-        },
+        state: row.parsed(3, "a state")?,
         skip_reason: text(4)?,
         fail_reason: text(5)?,
         last_error: text(6)?,
         attempts: row.int(7)?,
         refusals: row.int(8)?,
+        batch: text(25)?,
         arm: campaign.arm(row.optional_int(9)?),
         provider: text(10)?,
         provider_message_id: text(11)?,
@@ -432,20 +435,11 @@ impl FromStr for State {
 }
 
 impl Happened {
-    pub const ALL: [Self; 7] = [
-        Self::Sent,
-        Self::Delivered,
-        Self::Opened,
-        Self::Clicked,
-        Self::Bounced,
-        Self::Complained,
-        Self::Unsubscribed,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Opened, Self::Clicked, Self::Bounced, Self::Complained, Self::Unsubscribed];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Sent => "sent",
-            Self::Delivered => "delivered",
             Self::Opened => "opened",
             Self::Clicked => "clicked",
             Self::Bounced => "bounced",
@@ -456,8 +450,6 @@ impl Happened {
 
     fn column(self) -> &'static str {
         match self {
-            Self::Sent => "sent_at",
-            Self::Delivered => "delivered_at",
             Self::Opened => "first_opened_at",
             Self::Clicked => "first_clicked_at",
             Self::Bounced => "bounced_at",

@@ -228,8 +228,7 @@ async fn winner(cx: &Cx, campaign: &Campaign) -> Result<Option<i64>, StorageErro
     if progress.decide_at.is_none_or(|at| at > cx.now()) {
         return Ok(None);
     }
-    let (within, id, count) = (cx.clone(), campaign.id, campaign.variants.len());
-    let arms = cx.database().read(move |tx| variants::count(tx, &within, id, count)).await?;
+    let arms = variants::came(cx, campaign).await?;
     Ok(Some(variants::best(test.metric, &arms)))
 }
 

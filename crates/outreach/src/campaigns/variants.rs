@@ -1,14 +1,17 @@
-//! Variants: who gets which, who is part of a test, and which one did best. Pure, but for counting.
+//! Variants: who gets which, who is part of a test, and which one did best. Pure, but for reading what was counted.
 //!
 //! Which one somebody gets follows from his address and the campaign's key, as seed 000 says: whoever asks again, on
 //! whichever node, gets the same answer.
 
 use sha2::{Digest as _, Sha256};
-use tidings_access::Cx;
-use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::breakdown;
+use tidings_delivery::counts::Counts;
+use tidings_delivery::ledger::tallies;
+use tidings_kernel::{EmailAddress, tables};
+use tidings_sql::DatabaseError;
 
-use super::{Campaign, CampaignId, Metric, Variant};
+use super::{Campaign, Metric, Variant};
 
 /// The place of somebody in a campaign: whether he is part of its test, and which variant he gets. `None` for the
 /// variant means: whatever did best.
@@ -23,6 +26,7 @@ pub struct Lot {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Came {
     pub sent: i64,
+    /// Messages, however often they were opened.
     pub opened: i64,
     pub clicked: i64,
 }
@@ -82,25 +86,29 @@ pub fn best(metric: Metric, arms: &[Came]) -> i64 {
     best as i64
 }
 
-/// Counts what came of each variant.
-pub fn count(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    id: CampaignId,
-    variants: usize,
-) -> Result<Vec<Came>, DatabaseError> {
-    let sql = "SELECT arm, COUNT(*), COUNT(first_opened_at), COUNT(first_clicked_at) FROM campaign_recipients
-               WHERE workspace_id = $1 AND campaign_id = $2 AND arm IS NOT NULL
-                     AND (sent_at IS NOT NULL OR status IN ('delivered', 'bounced', 'complained'))
-               GROUP BY arm";
-    let mut arms = vec![Came::default(); variants];
-    for row in tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Int(id.get())])? {
-        let place = usize::try_from(row.int(0)?).ok();
-        if let Some(arm) = place.and_then(|place| arms.get_mut(place)) {
-            *arm = Came { sent: row.int(1)?, opened: row.int(2)?, clicked: row.int(3)? };
-        }
-    }
-    Ok(arms)
+/// Reads what came of each variant: what was sent says the ledger, and what people did the counters. Where nobody could
+/// tell people from machines, all count.
+pub async fn came(cx: &Cx, campaign: &Campaign) -> Result<Vec<Came>, StorageError> {
+    let places = 0..campaign.variants.len() as i64;
+    let (of, asked) = ((cx.workspace_id().get(), campaign.id.get()), places.clone());
+    let read = cx.database().read(move |tx| {
+        let sent = |place: i64| tallies::one(tx, of, tallies::Kind::Arm, &place.to_string());
+        asked.clone().map(sent).collect::<Result<Vec<_>, DatabaseError>>()
+    });
+    let sent = read.await?;
+    let key = campaign.key();
+    let keys: Vec<_> = places.map(|place| breakdown::keys::arm(&key, place)).collect();
+    let found = cx.items().await?.batch_get(&tables::MAIN, &keys).await?;
+    let counts: Vec<_> =
+        found.iter().map(|item| item.as_ref().map(Counts::of).unwrap_or_default()).collect();
+    let human_opens = counts.iter().any(|one| one.unique_human_open_count > 0);
+    let human_clicks = counts.iter().any(|one| one.unique_human_click_count > 0);
+    let of = |(sent, one): (i64, &Counts)| Came {
+        sent,
+        opened: if human_opens { one.unique_human_open_count } else { one.unique_open_count },
+        clicked: if human_clicks { one.unique_human_click_count } else { one.unique_click_count },
+    };
+    Ok(sent.into_iter().zip(&counts).map(of).collect())
 }
 
 #[cfg(test)]

@@ -151,8 +151,9 @@ fn known(
     // Two who became one person since may both have one: the one that was sent to this address comes first.
     rows.sort_by_key(|row| row.email.as_deref() != Some(email.as_str()));
     let recipient = rows.into_iter().next();
-    let batch = match &recipient {
-        Some(recipient) => batches::of_recipient(tx, cx, campaign.id, recipient.id)?,
+    let named = recipient.as_ref().and_then(|one| one.batch.as_deref());
+    let batch = match named.and_then(batches::number_of) {
+        Some(number) => batches::find(tx, cx, campaign.id, number)?,
         None => None,
     };
     let sql = "SELECT created_at FROM channel_identities

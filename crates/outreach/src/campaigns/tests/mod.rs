@@ -7,9 +7,11 @@ mod drafts;
 mod model;
 mod pace;
 mod racing;
+mod results;
 mod snapshots;
 mod tries;
 mod variants;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

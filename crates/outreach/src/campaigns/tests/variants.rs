@@ -1,5 +1,7 @@
 //! Variants, and tests that decide what the rest gets.
 
+use tidings_delivery::breakdown::keys;
+use tidings_kernel::{Update, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{World, put_template};
@@ -65,13 +67,17 @@ async fn the_rest_gets_what_did_best(bed: &Bed) {
     assert!(world.count(&held).await > 0);
     let decide_at = world.campaign(id).await.progress.decide_at.unwrap();
     assert_eq!(decide_at.to_string(), "2026-07-01T13:00:00Z");
-    // All open all, but the third variant is clicked.
-    world
-        .run_sql(
-            "UPDATE campaign_recipients SET first_opened_at = 5,
-                 first_clicked_at = CASE WHEN arm = 2 THEN 5 ELSE NULL END WHERE sent_at IS NOT NULL",
-        )
-        .await;
+    // All open all, and machines click all; but people click the third.
+    let items = bed.cx().await.items().await.unwrap();
+    for arm in 0..3 {
+        let (opens, people) = (20, if arm == 2 { 1 } else { 0 });
+        let counted = Update::new(&tables::MAIN, keys::arm("spring", arm))
+            .set("uniqueOpenCount", opens)
+            .set("uniqueHumanOpenCount", opens)
+            .set("uniqueClickCount", 9 - arm)
+            .set("uniqueHumanClickCount", people);
+        items.update(counted).await.unwrap();
+    }
     bed.advance(59).await;
     world.handle_step(id).await;
     world.run().await;
