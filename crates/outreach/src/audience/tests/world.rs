@@ -201,7 +201,7 @@ pub(super) async fn make(cx: &Cx, names: &Names, people: &[Person]) -> Vec<i64> 
         match (person.fate, ids.first().copied()) {
             (Fate::There, _) => {}
             (Fate::Merged, Some(into)) if person.profiles.len() != 1 => merge(cx, id, into).await,
-            _ if person.profiles.is_empty() => merge(cx, id, i64::MAX).await,
+            _ if person.profiles.is_empty() => mark_erased(cx, id).await,
             _ => drop(contacts::erase(cx, &address(number, 0)).await.unwrap()),
         }
         ids.push(id);
@@ -295,12 +295,16 @@ async fn derive(cx: &Cx, organization: &str, person: &Person) {
     }
 }
 
-/// Into somebody else, or into nobody who is known: then he is only marked as erased.
+/// Into somebody else.
 async fn merge(cx: &Cx, id: i64, into: i64) {
-    let sql = match into {
-        i64::MAX => "UPDATE leads SET erased_at = 1 WHERE id = $1 AND $2 > 0",
-        _ => "UPDATE leads SET merged_into_id = $2, merged_at = 1 WHERE id = $1",
-    };
+    let sql = "UPDATE leads SET merged_into_id = $2, merged_at = 1 WHERE id = $1";
     let write = cx.database().write(move |tx| tx.execute(sql, &[Param::Int(id), Param::Int(into)]));
+    write.await.unwrap();
+}
+
+/// Whoever has no address cannot be erased by it.
+async fn mark_erased(cx: &Cx, id: i64) {
+    let sql = "UPDATE leads SET erased_at = 1 WHERE id = $1";
+    let write = cx.database().write(move |tx| tx.execute(sql, &[Param::Int(id)]));
     write.await.unwrap();
 }
