@@ -234,6 +234,7 @@ pub(crate) const TABLES: &[Table] = &[
             &[("click_count", "-1")],
             &[("attempts", "-1")],
             &[("tallied", "'sent'")],
+            &[("refusals", "-1")],
         ],
     },
     Table {
