@@ -95,8 +95,9 @@ pub async fn start(cx: &Cx, cmd: Start) -> Result<Changed, ControlError> {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
             match plan {
                 Plan::Begin(schedule) => {
-                    store::set_schedule(tx, &within, id, schedule)?;
                     begin(tx, &within, &mut locked, Command::Start, &frozen)?;
+                    // Only now: as long as it is scheduled, it has a time.
+                    store::set_schedule(tx, &within, id, schedule)?;
                     within.record(tx, "campaign.start", "campaign", &id.to_string())?;
                 }
                 Plan::PutOff(schedule) => {

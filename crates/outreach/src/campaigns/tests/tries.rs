@@ -14,7 +14,7 @@ use crate::campaigns::draft::{Draft, DraftError};
 use crate::campaigns::named::{self, Name, NameError};
 use crate::campaigns::progress::standing;
 use crate::campaigns::test_send::{self, TestSend, Tested};
-use crate::campaigns::{Content, Template, Variant, dry_run, written};
+use crate::campaigns::{Content, Schedule, Status, Template, Variant, control, dry_run, written};
 
 each_store!(
     a_dry_run_counts_and_writes_nothing_down,
@@ -23,6 +23,7 @@ each_store!(
     a_campaign_is_found_by_its_id_its_key_and_no_other_key,
     a_campaign_is_written_as_it_was_read,
     the_standing_follows_a_campaign,
+    what_is_scheduled_can_start_at_once,
 );
 
 async fn suppress(cx: &Cx, email: &str) {
@@ -208,4 +209,15 @@ async fn the_standing_follows_a_campaign(bed: &Bed) {
     let now = standing(&cx, find(id)).await.unwrap();
     assert_eq!((now.sent, now.failed, now.skipped, now.uncertain), (4, 1, 1, 1));
     assert_eq!((now.ended(), now.campaign.progress.recipients), (7, 7));
+}
+
+async fn what_is_scheduled_can_start_at_once(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    let id = world.drafted(world.draft()).await;
+    let then = cx.now().saturating_add(jiff::SignedDuration::from_hours(48)).unwrap();
+    let at = |when| control::Start { campaign: find(id), when: Some(when) };
+    let later = control::When::Then(Schedule::At(then));
+    assert_eq!(control::start(&cx, at(later)).await.unwrap().campaign.status, Status::Scheduled);
+    let started = control::start(&cx, at(control::When::Now)).await.unwrap().campaign;
+    assert_eq!((started.status, started.schedule), (Status::Snapshotting, None));
 }
