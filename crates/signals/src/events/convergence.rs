@@ -282,9 +282,12 @@ async fn recount(cx: &Cx) -> Numbers {
             for (name, unique) in names(&event) {
                 let first =
                     !unique || seen.insert((place.clone(), name.clone(), message.to_owned()));
-                let belongs = !(unique && place.starts_with("HOUR#"))
-                    && !(place.starts_with("BOUNCE#") && name != "bounceCount");
-                if first && belongs {
+                let left_out = match place.split_once('#').map(|(kind, _)| kind) {
+                    Some("HOUR") => unique,
+                    Some("BOUNCE") => name != "bounceCount",
+                    _ => false,
+                };
+                if first && !left_out {
                     add(&place, &name);
                 }
             }

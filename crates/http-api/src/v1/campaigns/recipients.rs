@@ -156,7 +156,7 @@ pub(in crate::v1) struct About(EmailAddress);
         ("skip_reason" = Option<String>, Query, description = "Skipped for this reason", max_length = 100),
         ("fail_reason" = Option<String>, Query, description = "Failed so", max_length = 100),
         ("variant" = Option<i64>, Query, description = "The place of their variant, from 0", minimum = 0, maximum = 9),
-        ("happened" = Option<String>, Query, description = "What happened, whatever happened after it: several with `,` between", pattern = "^(sent|delivered|opened|clicked|bounced|complained|unsubscribed)(,.*)?$"),
+        ("happened" = Option<String>, Query, description = "What happened, whatever happened after it: several with `,` between", pattern = "^(opened|clicked|bounced|complained|unsubscribed)(,.*)?$"),
         ("email" = Option<String>, Query, description = "Whoever has this address", format = Email),
         ("limit" = Option<i64>, Query, description = "1 to 100, default 50", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")
@@ -195,7 +195,7 @@ pub(in crate::v1) async fn list(
         ("skip_reason" = Option<String>, Query, description = "Skipped for this reason", max_length = 100),
         ("fail_reason" = Option<String>, Query, description = "Failed so", max_length = 100),
         ("variant" = Option<i64>, Query, description = "The place of their variant, from 0", minimum = 0, maximum = 9),
-        ("happened" = Option<String>, Query, description = "What happened, whatever happened after it: several with `,` between", pattern = "^(sent|delivered|opened|clicked|bounced|complained|unsubscribed)(,.*)?$"),
+        ("happened" = Option<String>, Query, description = "What happened, whatever happened after it: several with `,` between", pattern = "^(opened|clicked|bounced|complained|unsubscribed)(,.*)?$"),
         ("email" = Option<String>, Query, description = "Whoever has this address", format = Email)
     ),
     responses(
