@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde_json::json;
 use tidings_access::{ClientId, Cx};
-use tidings_kernel::queues;
+use tidings_kernel::{Queue, queues};
 use tidings_outreach::campaigns::control::{self, Start};
 use tidings_outreach::campaigns::draft::{self, Draft, DraftError, Find};
 use tidings_outreach::campaigns::progress::{Standing, standing};
@@ -29,11 +29,11 @@ pub(super) async fn send(
     let find = Find { id: make(cx, client).await?, client: None };
     control::start(cx, Start { campaign: find, when: None }).await?;
     let workers = runtime.workers(config);
-    let worker = |queue| {
-        let found = workers.iter().find(|worker| *worker.queue == queue);
+    let worker = |queue: &Queue| {
+        let found = workers.iter().find(|worker| worker.queue == queue);
         found.context("nobody works on campaigns")
     };
-    let (steps, mail) = (worker(queues::CAMPAIGN_STEPS)?, worker(queues::CAMPAIGN_EMAIL)?);
+    let (steps, mail) = (worker(&queues::CAMPAIGN_STEPS)?, worker(&queues::CAMPAIGN_EMAIL)?);
     for _ in 0..TURNS {
         steps.run_until_idle().await?;
         mail.run_until_idle().await?;

@@ -5,6 +5,7 @@
 //! message in the commit of the last page, so that no lease runs out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::SignedDuration;
@@ -21,6 +22,8 @@ use super::store::{self, Locked};
 use super::tallies::{self, Counts, ENDED};
 use super::{Campaign, CampaignId, Status, brake, broadcast, control, snapshot, variants};
 
+/// How long a step waits while a store cannot be used.
+const STORE_PAUSE: Duration = Duration::from_secs(15);
 /// A start that is later than this is not made without asking.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
 /// How much is done at once.
@@ -71,7 +74,13 @@ impl Work<CampaignStep> for Steps {
         match self.steps(id).await {
             Ok(()) => Outcome::Done,
             Err(error) => {
-                Outcome::retry(format!("campaign {id} could not go on: {}", causes(&error)))
+                let reason = format!("campaign {id} could not go on: {}", causes(&error));
+                // A store that is away is no fault of the campaign, and uses up none of its tries.
+                if error.is_passing() {
+                    Outcome::wait(reason, STORE_PAUSE)
+                } else {
+                    Outcome::retry(reason)
+                }
             }
         }
     }
