@@ -11,6 +11,7 @@ use tidings_delivery::ledger::Source;
 use tidings_jobs::Settings;
 use tidings_kernel::{Expect, ItemStore, Key, Txn, Update, queues, tables};
 use tidings_signals::events::keys;
+use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tokio::task::JoinSet;
 
@@ -44,7 +45,7 @@ pub(super) async fn measure(
     let accepted = load::run(asked, CONNECTIONS, (Duration::MAX, count)).await?;
 
     let began = Instant::now();
-    let handler = ses::worker(place.access.clone(), None);
+    let handler = ses::worker(Replies::new(place.access.clone(), None));
     let settings = Settings { concurrency: AT_ONCE, batch: AT_ONCE, ..Settings::default() };
     let crew = Crew::start(&place.queues, &queues::SES_WEBHOOKS, &handler, (1, settings));
     crew.until_done(count).await?;

@@ -30,7 +30,7 @@ pub(super) struct WhichArgs {
     /// The place of their variant, from 0
     #[arg(long, value_name = "N")]
     variant: Option<i64>,
-    /// What happened, whatever happened after it: sent, delivered, opened, clicked, bounced, complained or unsubscribed
+    /// What happened, whatever happened after it: opened, clicked, bounced, complained or unsubscribed
     #[arg(long, value_name = "WHAT")]
     happened: Vec<Happened>,
     /// Whoever has this address

@@ -25,7 +25,7 @@ const EXAMPLES: [(&str, &str); 4] = [
 ];
 
 /// The rows that the examples are about, sent already.
-const ROWS: [&str; 8] = [
+const ROWS: [&str; 9] = [
     "INSERT INTO workspaces (id, name, created_at) VALUES (1, 'acme', 0)",
     "INSERT INTO clients (id, workspace_id, slug, name, created_at) VALUES (7, 1, 'shop', 'Shop', 0)",
     "INSERT INTO leads (id, workspace_id, created_at, updated_at) VALUES (22, 1, 0, 0), (23, 1, 0, 0)",
@@ -39,6 +39,8 @@ const ROWS: [&str; 8] = [
     "INSERT INTO campaign_recipients
          (id, workspace_id, campaign_id, lead_id, email, status, sent_at, created_at, updated_at)
      VALUES (502, 1, 55, 23, 'bob@example.org', 'sent', 1, 0, 0)",
+    "INSERT INTO campaign_batches (workspace_id, campaign_id, number, recipient_ids, size, due_at, fed_at)
+     VALUES (1, 55, 1, '[501, 502]', 2, 0, 0)",
     "INSERT INTO transactional_messages
          (id, workspace_id, client_id, lead_id, idempotency_key, email, status, sent_at, created_at, updated_at)
      VALUES (101, 1, 7, 22, 'client-7:password-reset:req-123', 'ada@example.org', 'sent', 1, 0, 0)",

@@ -211,7 +211,7 @@ fn a_campaign_reaches_who_can_be_reached(story: &Story) {
     let spring = received.iter().find(|mail| mail.contains("Subject: Spring, Ben")).unwrap();
     assert!(spring.contains("/t/c/"), "links are tracked: {spring}");
 
-    let sent = story.get("/v1/campaigns/spring/recipients?happened=sent");
+    let sent = story.get("/v1/campaigns/spring/recipients?status=sent");
     let recipient = &sent["data"][0];
     assert_eq!(recipient["email"], BEN);
     let tag = format!("c-{}", recipient["id"]);

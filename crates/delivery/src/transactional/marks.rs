@@ -72,13 +72,37 @@ pub(super) fn accepted(
     (provider, provider_id): (&str, Option<&str>),
     now: Timestamp,
 ) -> Result<Option<Taken>, DatabaseError> {
-    let sql = "UPDATE transactional_messages
-               SET status = CASE WHEN status IN ('claimed', 'uncertain') THEN 'sent' ELSE status END,
-                   sent_at = COALESCE(sent_at, $3), logged_at = COALESCE(logged_at, $3),
-                   ses_message_id = COALESCE(ses_message_id, $4), provider = $5,
-                   claimed_by = NULL, claimed_until = NULL, updated_at = $3
-               WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')
-               RETURNING email, logged_at";
+    if let Some(taken) = accepted_while(tx, row, "<>", (provider, provider_id), now)? {
+        return Ok(Some(taken));
+    }
+    let taken = accepted_while(tx, row, "=", (provider, provider_id), now)?;
+    if taken.is_some() {
+        // Whoever called it uncertain has acknowledged its message in the queue. If we die now, somebody else logs it.
+        let body = envelope(row.id, row.client, &row.key)?;
+        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+        tx.enqueue(&message, now).map_err(in_database)?;
+    }
+    Ok(taken)
+}
+
+/// While its status is, or is not, `uncertain`.
+fn accepted_while(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    uncertain: &str,
+    (provider, provider_id): (&str, Option<&str>),
+    now: Timestamp,
+) -> Result<Option<Taken>, DatabaseError> {
+    let sql = format!(
+        "UPDATE transactional_messages
+         SET status = CASE WHEN status IN ('claimed', 'uncertain') THEN 'sent' ELSE status END,
+             sent_at = COALESCE(sent_at, $3), logged_at = COALESCE(logged_at, $3),
+             ses_message_id = COALESCE(ses_message_id, $4), provider = $5,
+             claimed_by = NULL, claimed_until = NULL, updated_at = $3
+         WHERE id = $1 AND attempts = $2 AND status NOT IN ('queued', 'skipped', 'cancelled')
+           AND status {uncertain} 'uncertain'
+         RETURNING email, logged_at"
+    );
     let params = [
         Param::Int(row.id.get()),
         Param::Int(row.attempts + 1),
@@ -86,7 +110,7 @@ pub(super) fn accepted(
         provider_id.map_or(Param::Null, Param::Text),
         Param::Text(provider),
     ];
-    let rows = tx.query(sql, &params)?;
+    let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
     Ok(Some(Taken { email: row.optional_text(0)?.map(str::to_owned), logged_at: row.time(1)? }))
 }

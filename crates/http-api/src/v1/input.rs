@@ -260,45 +260,51 @@ impl<T: FromFields> FromRequest<V1> for Body<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, v1: &V1) -> Result<Self, Response> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim();
-        if !kind.eq_ignore_ascii_case("application/json") {
-            let detail = "send JSON, with Content-Type: application/json";
-            let problem = Problem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail);
-            return Err(problem.into_response());
-        }
+        check_json(&request).map_err(Problem::into_response)?;
         let bytes = Bytes::from_request(request, v1).await;
         let bytes = bytes.map_err(axum::response::IntoResponse::into_response)?;
-        let body = match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(fields)) => Fields::read(fields),
-            Ok(_) => Err(Problem::from_status(
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "the body must be a JSON object",
-            )),
-            Err(error) => Err(Problem::from_status(
-                StatusCode::BAD_REQUEST,
-                format!("the body is not JSON: {error}"),
-            )),
-        };
-        body.map(Self).map_err(Problem::into_response)
+        read_body(&bytes).map(Self).map_err(Problem::into_response)
     }
 }
 
+/// Nothing is nothing, whatever type it is said to have.
 impl<T: FromFields> FromRequest<V1> for OptionalBody<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, v1: &V1) -> Result<Self, Response> {
-        if request.headers().contains_key(header::CONTENT_TYPE) {
-            return Body::from_request(request, v1).await.map(|Body(read)| Self(read));
-        }
+        let is_json = check_json(&request);
         let bytes = Bytes::from_request(request, v1).await;
         let bytes = bytes.map_err(axum::response::IntoResponse::into_response)?;
-        if bytes.is_empty() {
-            return Fields::read(Map::new()).map(Self).map_err(Problem::into_response);
-        }
-        let detail = "send JSON, with Content-Type: application/json";
-        Err(Problem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into_response())
+        let read = if bytes.is_empty() {
+            Fields::read(Map::new())
+        } else {
+            is_json.and_then(|()| read_body(&bytes))
+        };
+        read.map(Self).map_err(Problem::into_response)
+    }
+}
+
+fn check_json(request: &Request) -> Result<(), Problem> {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let detail = "send JSON, with Content-Type: application/json";
+    Err(Problem::from_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+}
+
+fn read_body<T: FromFields>(bytes: &[u8]) -> Result<T, Problem> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(fields)) => Fields::read(fields),
+        Ok(_) => Err(Problem::from_status(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "the body must be a JSON object",
+        )),
+        Err(error) => Err(Problem::from_status(
+            StatusCode::BAD_REQUEST,
+            format!("the body is not JSON: {error}"),
+        )),
     }
 }
 

@@ -50,9 +50,15 @@ async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &
             bed.clock.advance(jiff::Span::new().seconds(70));
         }
         let taken = world.provider.taken_of(id);
-        let log = world.log(&email).await.len();
+        let mut log = world.log(&email).await.len();
         match world.status(id).await {
             Status::Sent => {
+                if log == 0 {
+                    // The answer was on its way to the database when its worker ended, and came after all. With it
+                    // came a message for whoever writes the log.
+                    assert_eq!(world.handle(&envelope).await, Outcome::Done);
+                    log = world.log(&email).await.len();
+                }
                 assert_eq!((taken, log), (1, 1), "after {turns} turns");
             }
             Status::Uncertain => {

@@ -104,8 +104,8 @@ impl Entry {
             // Whoever changes a campaign and its recipients locks the campaign first, so that two cannot wait for each other.
             store::lock(tx, cx, campaign)?;
         }
-        let mut written = Written::default();
-        written.taken = marks::accepted(tx, cx, &sorted.accepted, now)?;
+        let taken = marks::accepted(tx, cx, &sorted.accepted, now)?;
+        let mut written = Written { taken, ..Written::default() };
         let mut failed = marks::refused(tx, cx, &sorted.refused, now)?;
         let not_now = marks::not_now(tx, cx, &sorted.not_now, now)?;
         failed.extend(not_now.failed);

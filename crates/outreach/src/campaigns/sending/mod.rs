@@ -19,7 +19,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -242,7 +242,7 @@ impl Worker {
             ended => ended.map(|(finished, _)| finished),
         };
         let finished = finished.or(batch.done_at.map(|_| Finished::Before));
-        Ok(after(&run, stop, finished, (seen.wait, is_own)))
+        Ok(after(&run, stop.as_ref(), finished, (seen.wait, is_own)))
     }
 
     /// Those who may be written to now. The others are noted in the entry, with the reason or until when they wait.
@@ -362,9 +362,8 @@ impl Worker {
     ) -> Result<Arms, StorageError> {
         let mut arms = BTreeMap::new();
         for row in rows {
-            if !arms.contains_key(&row.arm) {
-                let paper = self.papers.find(cx, &self.templates, campaign, row.arm).await?;
-                arms.insert(row.arm, paper);
+            if let btree_map::Entry::Vacant(place) = arms.entry(row.arm) {
+                place.insert(self.papers.find(cx, &self.templates, campaign, row.arm).await?);
             }
         }
         Ok(Arms(arms))
@@ -481,7 +480,7 @@ fn unwritten(row: &Recipient, kind: &'static str, why: &str) -> Given {
 /// What becomes of the message in the queue.
 fn after(
     run: &Run,
-    stop: Option<Stop>,
+    stop: Option<&Stop>,
     finished: Option<Finished>,
     (wait, is_own): (Option<Duration>, bool),
 ) -> Next {
@@ -489,7 +488,7 @@ fn after(
     match stop {
         Some(Stop::LookAgain) => return Next::LookAgain,
         Some(Stop::Wait(reason, after)) => {
-            return Next::Outcome(Outcome::wait(format!("batch {batch} waits: {reason}"), after));
+            return Next::Outcome(Outcome::wait(format!("batch {batch} waits: {reason}"), *after));
         }
         None => {}
     }
