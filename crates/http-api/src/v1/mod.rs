@@ -39,6 +39,7 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
+use serde::Serialize as _;
 use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
@@ -108,9 +109,14 @@ pub fn openapi() -> String {
     text(&description)
 }
 
+/// A line for each thing, so that a change is seen, and indented by no more than that takes: it is served as it is.
 fn text(description: &OpenApi) -> String {
-    let text = serde_json::to_string_pretty(description).expect("a description has only text keys");
-    text + "\n"
+    let mut text = Vec::new();
+    let lines = serde_json::ser::PrettyFormatter::with_indent(b" ");
+    let mut writer = serde_json::Serializer::with_formatter(&mut text, lines);
+    description.serialize(&mut writer).expect("a description has only text keys");
+    text.push(b'\n');
+    String::from_utf8(text).expect("JSON is text")
 }
 
 /// What takes or gives a whole file, and may be long and take long.
