@@ -205,7 +205,9 @@ async fn a_campaign_is_started_paused_resumed_and_cancelled() {
     assert_snapshot!("campaign_not_resumed", act("resume", "").await.shown());
     assert_eq!(act("start", "").await.status, 409);
     let history = world.get(&key, "/v1/campaigns/spring/history").await;
-    assert_snapshot!("campaign_history", history.shown());
+    // Whose key it was differs from run to run.
+    let actor = history.json()["data"][0]["actor"].as_str().unwrap().to_owned();
+    assert_snapshot!("campaign_history", history.shown().replace(&actor, "key:…"));
 }
 
 #[tokio::test]
