@@ -73,6 +73,8 @@ impl DemoArgs {
             ("demo", "store.engine", "embedded"),
             ("demo", "serve.roles", "http,worker,scheduler"),
             ("demo", "mail.provider", "capture"),
+            // Nobody has to be spared, and somebody waits.
+            ("demo", "mail.rate_per_second", "1000"),
             ("--listen", "http.listen", listen),
         ];
         let mut flags: Vec<Flag> = fixed

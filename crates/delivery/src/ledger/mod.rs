@@ -4,6 +4,7 @@
 //! in another order, leaves the same row: a first time is the earliest one, and a status never goes back. Not here: who
 //! sends what is written down (`transactional`, and campaigns in `outreach`).
 
+pub mod answers;
 pub mod marks;
 mod messages;
 pub mod news;

@@ -10,8 +10,8 @@ use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Status;
 use super::manage::{envelope, in_database};
-use super::rules::{LEASE, MOST_REFUSALS, Refusal};
 use super::store::Sendable;
+use crate::ledger::answers::{LEASE, MOST_REFUSALS, Refusal};
 
 /// The most characters that are kept of what a provider said.
 const MAX_ERROR: usize = 1_000;

@@ -1,23 +1,12 @@
-//! What a worker does with a message that it is handed, and what the provider's answer means. Pure.
+//! What a worker does with a message that it is handed. Pure. What the provider's answer means is the same for all kinds of
+//! messages (`ledger::answers`).
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
-use tidings_kernel::SendError;
+use jiff::Timestamp;
 
 use super::Status;
-
-/// How long a claim holds. Whoever comes later and finds neither an answer nor the claimant calls it uncertain; an
-/// answer that comes after all still counts.
-pub(super) const LEASE: SignedDuration = SignedDuration::from_mins(2);
-/// So often a provider says "not now" before it is a refusal for good: fewer than a queue hands a message over.
-pub(super) const MOST_REFUSALS: u32 = 10;
-/// How long a message waits that cannot be sent now for a reason that is not its own.
-const PAUSE: Duration = Duration::from_secs(60);
-/// How long it waits if the provider wants us to be slower and does not say for how long.
-const SLOWER: Duration = Duration::from_secs(5);
-/// The longest wait that is asked for at once.
-const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+use crate::ledger::answers::until;
 
 /// What the ledger knows of a message, as far as it decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,17 +31,6 @@ pub(super) enum Step {
     Send,
 }
 
-/// What becomes of a row after the provider's refusal.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
-    Failed,
-    /// Back to the queue; it counts as a try.
-    Again,
-    /// Back to the queue after a while, and as if nothing had been tried.
-    Later(Duration),
-    Uncertain,
-}
-
 pub(super) fn next(state: &State, now: Timestamp) -> Step {
     match state.status {
         Status::Failed | Status::Skipped | Status::Cancelled | Status::Uncertain => {
@@ -72,32 +50,13 @@ pub(super) fn next(state: &State, now: Timestamp) -> Step {
     }
 }
 
-pub(super) fn refused(error: &SendError) -> Refusal {
-    match error {
-        SendError::Refused(_) => Refusal::Failed,
-        SendError::Later(_) => Refusal::Again,
-        SendError::Throttled { retry_after, .. } => {
-            Refusal::Later(retry_after.unwrap_or(SLOWER).clamp(Duration::from_secs(1), LONGEST))
-        }
-        SendError::Closed(_) => Refusal::Later(PAUSE),
-        SendError::Uncertain(_) => Refusal::Uncertain,
-    }
-}
-
-/// At least a second: what is due this very moment comes again at once otherwise.
-pub(super) fn until(at: Timestamp, now: Timestamp) -> Duration {
-    let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
-    wait.clamp(Duration::from_secs(1), LONGEST)
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use jiff::Timestamp;
-    use tidings_kernel::SendError;
 
-    use super::{Refusal, State, Step, next, refused};
+    use super::{State, Step, next};
     use crate::transactional::Status;
 
     fn at(second: i64) -> Timestamp {
@@ -145,26 +104,6 @@ mod tests {
         }
         for sent in ["sent", "delivered", "bounced", "complained"] {
             check(sent, &Step::Log);
-        }
-    }
-
-    #[test]
-    fn only_what_was_certainly_not_taken_is_sent_again() {
-        let why = || "x".to_owned();
-        let throttled = |secs: Option<u64>| SendError::Throttled {
-            reason: why(),
-            retry_after: secs.map(Duration::from_secs),
-        };
-        for (error, expected) in [
-            (SendError::Refused(why()), Refusal::Failed),
-            (SendError::Later(why()), Refusal::Again),
-            (throttled(None), Refusal::Later(Duration::from_secs(5))),
-            (throttled(Some(0)), Refusal::Later(Duration::from_secs(1))),
-            (throttled(Some(30)), Refusal::Later(Duration::from_secs(30))),
-            (SendError::Closed(why()), Refusal::Later(Duration::from_secs(60))),
-            (SendError::Uncertain(why()), Refusal::Uncertain),
-        ] {
-            assert_eq!(refused(&error), expected, "{error}");
         }
     }
 }

@@ -126,15 +126,6 @@ pub async fn list(
     Ok(Page::cut(found, limit, |one| one.id))
 }
 
-/// Those of whom nobody knows whether they got it. They are not sent to again by themselves.
-pub async fn uncertain(
-    cx: &Cx,
-    find: Find,
-    page: (Option<RecipientId>, Limit),
-) -> Result<Page<Recipient, RecipientId>, LookError> {
-    list(cx, find, Filter { state: Some(State::Uncertain), ..Filter::default() }, page).await
-}
-
 async fn read(
     cx: &Cx,
     find: Find,

@@ -24,9 +24,10 @@ use super::letter::{self, Text};
 use super::manage::is_key_of;
 use super::marks::{self, Frozen};
 use super::news::{self, News};
-use super::rules::{self, Refusal, Step};
+use super::rules::{self, Step};
 use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
+use crate::ledger::answers::{self, Refusal};
 use crate::links::Links;
 use crate::pace::{Lane, Pace};
 use crate::sent::{self, Line};
@@ -127,13 +128,13 @@ impl Worker {
             Verdict::Skip(reason) => return self.skip(&cx, &row, reason.as_str()).await,
             Verdict::Defer { reason, until } => {
                 let reason = reason.as_str();
-                let after = rules::until(until, cx.now());
+                let after = answers::until(until, cx.now());
                 return Ok(Outcome::wait(format!("message {id} waits: {reason}"), after));
             }
         }
         let now = self.access.now();
         if let Err(not_before) = self.pace.ready(Lane::Transactional, now) {
-            let after = rules::until(not_before.0, now);
+            let after = answers::until(not_before.0, now);
             return Ok(Outcome::wait(format!("message {id} waits for its turn"), after));
         }
         let ready = match self.prepare(&cx, &row, &to).await? {
@@ -202,7 +203,7 @@ impl Worker {
         error: &SendError,
     ) -> Result<Outcome, StorageError> {
         let id = row.id;
-        let (refusal, provider) = (rules::refused(error), self.sender.name());
+        let (refusal, provider) = (answers::refused(error), self.sender.name());
         let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
         let (cx, decided) = (cx.clone(), refusal.clone());
         let known = self.insist(move |tx| {

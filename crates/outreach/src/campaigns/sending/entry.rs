@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use tidings_access::Cx;
+use tidings_delivery::ledger::answers::{self, Refusal};
 use tidings_delivery::ledger::news::{About, News, announcement};
 use tidings_delivery::links::Source;
 use tidings_kernel::{Accepted, SendError};
@@ -14,7 +15,7 @@ use tidings_webhooks::announce_each;
 
 use super::load::Recipient;
 use super::marks::{self, Given, Place, Taken};
-use super::rules::{self, Refusal};
+use super::rules;
 use crate::campaigns::batches::{self, Finished};
 use crate::campaigns::brake::Came;
 use crate::campaigns::{Campaign, RecipientId, store};
@@ -193,10 +194,10 @@ impl Entry {
                 }
                 Err(error) => {
                     let given = given.text(&error.to_string());
-                    match rules::refused(error) {
+                    match answers::refused(error) {
                         Refusal::Failed => sorted.refused.push(given.word("refused")),
                         Refusal::Again => sorted.not_now.push(given),
-                        Refusal::Back(_) => sorted.back.push(given),
+                        Refusal::Later(_) => sorted.back.push(given),
                         Refusal::Uncertain => sorted.unanswered.push(given),
                     }
                 }

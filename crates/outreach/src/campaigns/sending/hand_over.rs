@@ -14,6 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::StorageError;
 use tidings_delivery::ledger::Source;
+use tidings_delivery::ledger::answers::{self, Refusal};
 use tidings_delivery::pace::Lane;
 use tidings_delivery::sent::Line;
 use tidings_kernel::{Accepted, EmailAddress, SendError, Sender};
@@ -22,7 +23,6 @@ use super::Worker;
 use super::entry::{Entry, Run, Written};
 use super::marks::{Given, Taken};
 use super::paper::{Desk, Person, Unwritten};
-use super::rules::{self, Refusal};
 
 /// For a turn that comes this soon it is worth to wait; for others the batch goes back to the queue.
 const SOON: Duration = Duration::from_millis(250);
@@ -128,7 +128,7 @@ impl<'a> HandOver<'a> {
         for (place, answer) in answers {
             let Some(ready) = asked.get(place) else { continue };
             if let Err(error) = &answer
-                && let Refusal::Back(after) = rules::refused(error)
+                && let Refusal::Later(after) = answers::refused(error)
             {
                 stop = Some(Stop::Wait("the provider takes no mail now", after));
             }

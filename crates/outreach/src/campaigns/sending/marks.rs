@@ -7,10 +7,10 @@
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_access::Cx;
+use tidings_delivery::ledger::answers::{LEASE, MOST_REFUSALS};
 use tidings_delivery::ledger::tallies;
 use tidings_sql::{DatabaseError, Dialect, Param, Row, Tx};
 
-use super::rules::{LEASE, MOST_REFUSALS};
 use crate::campaigns::CampaignId;
 
 /// The most characters that are kept of what a provider said.
