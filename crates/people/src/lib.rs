@@ -8,5 +8,5 @@ pub mod export;
 pub mod import;
 pub mod keys;
 mod news;
-mod race;
+pub mod race;
 pub mod suppression;

@@ -1,0 +1,93 @@
+//! What a condition asks of what is known of the person now.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::transactional::{self, Sent};
+use tidings_kernel::{Value, tables};
+use tidings_outreach::audience::{self, Condition, Walk};
+use tidings_people::contacts::Profile;
+use tidings_people::keys;
+
+use super::super::Execution;
+use crate::definition::Check;
+use crate::definition::program::{Op, Program};
+
+/// How long a walk waits before it looks again whether a mail was sent that is on its way.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where it goes on. `None` if that is not known yet.
+pub(super) async fn ask(
+    cx: &Cx,
+    program: &Program,
+    execution: &Execution,
+) -> Result<Option<usize>, StorageError> {
+    let Some(Op::Check { check, yes, no }) = program.places.get(execution.at).map(|place| &place.op)
+    else {
+        return Ok(Some(program.end()));
+    };
+    let holds = answer(cx, program, &execution.email, check).await?;
+    Ok(holds.map(|holds| if holds { *yes } else { *no }))
+}
+
+/// Whether it holds. What is not there does not.
+pub(crate) async fn answer(
+    cx: &Cx,
+    program: &Program,
+    email: &tidings_kernel::EmailAddress,
+    check: &Check,
+) -> Result<Option<bool>, StorageError> {
+    Ok(Some(match check {
+        Check::HasBeenSent(template) => match transactional::was_sent(cx, email, template).await? {
+            Sent::Yes => true,
+            Sent::No => false,
+            Sent::OnItsWay => return Ok(None),
+        },
+        Check::HasOpened(template) => {
+            tidings_delivery::happened::has_opened(cx, email, template).await?
+        }
+        Check::HasClicked(template) => {
+            tidings_delivery::happened::has_clicked(cx, email, template).await?
+        }
+        Check::FieldExists(field) => match field_of(cx, email, field).await? {
+            None | Some(Value::Null) => false,
+            Some(Value::S(text)) => !text.is_empty(),
+            Some(_) => true,
+        },
+        Check::FieldEquals(field, wanted) => {
+            let found = field_of(cx, email, field).await?;
+            found.is_some_and(|found| is_same(&found, wanted))
+        }
+        Check::Matches(condition) => matches(cx, program, email, condition).await?,
+    }))
+}
+
+async fn field_of(
+    cx: &Cx,
+    email: &tidings_kernel::EmailAddress,
+    field: &str,
+) -> Result<Option<Value>, StorageError> {
+    let item = cx.items().await?.get(&tables::MAIN, &keys::profile(email)).await?;
+    let profile = item.map(Profile::from).unwrap_or_default();
+    Ok(match field {
+        "email" => Some(email.as_str().into()),
+        "firstName" => profile.first_name().map(Into::into),
+        _ => profile.attribute(field).cloned(),
+    })
+}
+
+fn is_same(found: &Value, wanted: &Json) -> bool {
+    serde_json::to_value(found).is_ok_and(|found| crate::definition::program::is_same(&found, wanted))
+}
+
+async fn matches(
+    cx: &Cx,
+    program: &Program,
+    email: &tidings_kernel::EmailAddress,
+    condition: &Condition,
+) -> Result<bool, StorageError> {
+    let _ = program;
+    let walk = Walk { condition: condition.clone(), ..Walk::default() };
+    Ok(audience::why(cx, &walk, email).await?.meant)
+}
