@@ -14,6 +14,7 @@ use crate::consent::erased;
 use crate::consent::proof::Action;
 use crate::contacts::ContactId;
 use crate::contacts::store::Known;
+use crate::heard::{self, Place};
 use crate::news;
 
 /// By their normalised address.
@@ -198,6 +199,10 @@ pub(super) fn subscribe(
     let proofs = for_each(tx, &new, &sql, &params)?;
     if !audience.double_opt_in {
         tell(tx, cx, &proofs, Action::Subscribed)?;
+        if heard::is_heard(tx, cx, Action::Subscribed)? {
+            let place = Place { audience: Some(audience.id.into()), client: None };
+            hear(tx, cx, (Action::Subscribed, place), &proofs)?;
+        }
     }
     Ok(new.len())
 }
@@ -224,7 +229,40 @@ pub(super) fn unsubscribe(
          SELECT $1, id, 'unsubscribed', 'import', $3, $2 FROM {ids} RETURNING id, lead_id, audience_id",
         &[workspace(cx), now(cx), Param::Text(source)],
     )?;
-    tell(tx, cx, &proofs, Action::Unsubscribed)
+    tell(tx, cx, &proofs, Action::Unsubscribed)?;
+    // A file can take a million people off the list.
+    if heard::is_anything_going_on(tx, cx)? {
+        let everything = Place { audience: None, client: None };
+        hear(tx, cx, (Action::Unsubscribed, everything), &proofs)?;
+    }
+    Ok(())
+}
+
+/// Lets sequences hear what was written down.
+fn hear(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    change: (Action, Place),
+    proofs: &[tidings_sql::Row],
+) -> Result<(), DatabaseError> {
+    let proofs: Vec<(i64, i64)> = proofs
+        .iter()
+        .map(|row| Ok((row.int(0)?, row.int(1)?)))
+        .collect::<Result<_, DatabaseError>>()?;
+    let contacts: Vec<i64> = proofs.iter().map(|(_, contact)| *contact).collect();
+    let rows = for_each(
+        tx,
+        &contacts,
+        "SELECT lead_id, value FROM channel_identities
+         WHERE workspace_id = $1 AND channel = 'email' AND lead_id IN (SELECT id FROM {ids}) ORDER BY id",
+        &[workspace(cx)],
+    )?;
+    let addresses: Vec<(i64, EmailAddress)> = rows
+        .iter()
+        .map(|row| Ok((row.int(0)?, row.parsed(1, "an e-mail address")?)))
+        .collect::<Result<_, DatabaseError>>()?;
+    let changes = heard::with_addresses(&proofs, addresses.into_iter());
+    heard::changed(tx, cx, change, &changes)
 }
 
 /// Announces what was written down.
