@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
-use tidings_jobs::contracts::{Contract as _, SequenceStep};
+use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
 use tidings_kernel::{
     Condition, Expect, Item, Outgoing, StoreError, Timer, Txn, Workspace, queues, tables,
 };
@@ -72,18 +72,18 @@ impl Execution {
             key: keys::timer(&self.id),
             due: self.next_at(),
             queue: &queues::SEQUENCE_STEPS,
-            body: step(workspace, &self.id, None),
+            body: step(workspace, &self.id, SequenceTask::GoOn),
         }
     }
 
     /// Makes a worker look at it at once.
     pub(super) fn message(&self, workspace: &Workspace) -> Outgoing {
-        Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, None))
+        Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, SequenceTask::GoOn))
     }
 
     /// Makes a worker take back what it has not sent yet.
     pub(super) fn stopped(&self, workspace: &Workspace) -> Outgoing {
-        Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, Some(true)))
+        Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, SequenceTask::TakeBack))
     }
 
     pub(super) fn to_item(&self) -> Item {
@@ -155,11 +155,7 @@ impl Execution {
     }
 }
 
-fn step(workspace: &Workspace, id: &ExecutionId, stopped: Option<bool>) -> String {
-    let step = SequenceStep {
-        workspace: workspace.clone(),
-        execution_id: id.as_str().to_owned(),
-        stopped,
-    };
+fn step(workspace: &Workspace, id: &ExecutionId, task: SequenceTask) -> String {
+    let step = SequenceStep { workspace: workspace.clone(), task, id: id.as_str().to_owned() };
     step.to_body().expect("an id is within its bounds")
 }

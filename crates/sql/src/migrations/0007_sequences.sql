@@ -35,7 +35,7 @@ CREATE TABLE sequence_listens (
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     event_name {key} NOT NULL CHECK (length(event_name) BETWEEN 1 AND 255),
     sequence_id BIGINT NOT NULL,
-    role {key} NOT NULL CHECK (role IN ('trigger', 'event', 'exit')),
+    role {key} NOT NULL CHECK (role IN ('trigger', 'event', 'exit', 'wait')),
     PRIMARY KEY (workspace_id, event_name, sequence_id, role),
     FOREIGN KEY (workspace_id, sequence_id) REFERENCES sequences (workspace_id, id) ON DELETE CASCADE
 );

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
-use tidings_delivery::transactional::{self, Sent};
+use tidings_delivery::past::{self, Did, Sent};
 use tidings_kernel::{Value, tables};
 use tidings_outreach::audience::{self, Condition, Walk};
 use tidings_people::contacts::Profile;
@@ -39,16 +39,16 @@ pub(crate) async fn answer(
     check: &Check,
 ) -> Result<Option<bool>, StorageError> {
     Ok(Some(match check {
-        Check::HasBeenSent(template) => match transactional::was_sent(cx, email, template).await? {
+        Check::HasBeenSent(template) => match past::was_sent(cx, email, template).await? {
             Sent::Yes => true,
             Sent::No => false,
             Sent::OnItsWay => return Ok(None),
         },
         Check::HasOpened(template) => {
-            tidings_delivery::happened::has_opened(cx, email, template).await?
+            past::has_event(cx, email, Did::Open, template).await?
         }
         Check::HasClicked(template) => {
-            tidings_delivery::happened::has_clicked(cx, email, template).await?
+            past::has_event(cx, email, Did::Click, template).await?
         }
         Check::FieldExists(field) => match field_of(cx, email, field).await? {
             None | Some(Value::Null) => false,

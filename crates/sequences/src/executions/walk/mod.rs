@@ -18,15 +18,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use tidings_access::{Access, Cx, StorageError, workspaces};
+use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::transactional::{self, Messages};
-use tidings_jobs::contracts::SequenceStep;
+use tidings_jobs::contracts::{SequenceStep, SequenceTask};
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
-use tidings_kernel::{Txn, causes, tables};
+use tidings_kernel::{Txn, Workspace, causes, tables};
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
-use super::{Doing, Execution, ExecutionId, keys, leave};
+use super::{Doing, Execution, ExecutionId, bulk, keys, leave};
 use crate::definition::program::Program;
 use crate::versions::Versions;
 use act::Acted;
@@ -71,10 +71,15 @@ impl Worker {
 #[async_trait]
 impl Work<SequenceStep> for Worker {
     async fn work(&self, message: SequenceStep) -> Outcome {
-        let Some(id) = ExecutionId::parse(&message.execution_id) else {
-            return Outcome::dead("no execution can have this id");
+        let Some(id) = ExecutionId::parse(&message.id) else {
+            return Outcome::dead("nothing can have this id");
         };
-        match self.take(&message, &id).await {
+        let done = match message.task {
+            SequenceTask::GoOn => self.take(&message.workspace, &id).await,
+            SequenceTask::TakeBack => self.take_back(&message.workspace, &id).await,
+            SequenceTask::Enrol => bulk::go_on(&self.tools, &message.workspace, &id).await,
+        };
+        match done {
             Ok(outcome) => outcome,
             Err(error) => {
                 let reason = format!("execution {id} could not go on: {}", causes(&error));
@@ -102,22 +107,23 @@ struct Walk {
 }
 
 impl Worker {
-    async fn take(
+    async fn take_back(
         &self,
-        message: &SequenceStep,
+        workspace: &Workspace,
         id: &ExecutionId,
     ) -> Result<Outcome, StorageError> {
-        let access = &self.tools.access;
-        let Some(cx) = access.working_in(&message.workspace).await? else {
-            return Ok(Outcome::dead(format!("execution {id} is of no workspace")));
-        };
-        if message.stopped == Some(true) {
-            transactional::cancel_queued_of(&cx, id.as_str()).await?;
-            return Ok(Outcome::Done);
+        if let Some(cx) = self.tools.access.working_in(workspace).await? {
+            transactional::cancel_queued_of(&cx, id.as_str(), "its execution was stopped").await?;
         }
+        Ok(Outcome::Done)
+    }
+
+    async fn take(&self, workspace: &Workspace, id: &ExecutionId) -> Result<Outcome, StorageError> {
         for _ in 0..TURNS {
             // Each turn has its own time: what is due is decided by it.
-            let Some(cx) = access.working_in(&message.workspace).await? else { break };
+            let Some(cx) = self.tools.access.working_in(workspace).await? else {
+                return Ok(Outcome::dead(format!("execution {id} is of no workspace")));
+            };
             let item = cx.items().await?.get(&tables::MAIN, &keys::state(id)).await?;
             let Some(item) = item else { return Ok(Outcome::Done) };
             match self.turn(&cx, Execution::read(&item)?).await? {
