@@ -84,6 +84,11 @@ fn what_is_no_yaml_or_too_much_of_it_is_refused() {
         "a: 1e999\n",
         "line 1: a: this number is too large; put it in quotes to make it a text\n",
     );
+    check("a: 007\n", "line 1: a: put this in quotes if its zeros matter, or leave them out\n");
+    check(
+        "a: -99999999999999999999\n",
+        "line 1: a: this number is too large; put it in quotes to make it a text\n",
+    );
     check("? [a]\n: b\n", "line 1: use a plain word as a key\n");
     check(
         "a: 1\n---\nb: 2\n",

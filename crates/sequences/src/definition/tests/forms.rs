@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::random;
 use crate::definition::read::{CHECKS, KEYS, KINDS};
-use crate::definition::{Action, Path, Setting, Wait, from_json, read, schema, to_json};
+use crate::definition::{Action, Path, Setting, Wait, from_json, line_of, read, schema, to_json};
 
 /// Everything that can be written, once.
 const EVERYTHING: &str = r#"
@@ -318,4 +318,33 @@ fn references(value: &Value, found: &mut Vec<String>) {
         Value::Array(list) => list.iter().for_each(|value| references(value, found)),
         _ => {}
     }
+}
+
+#[test]
+fn what_a_definition_names_is_listed_with_its_place() {
+    let definition = read(EVERYTHING).unwrap();
+    let events: Vec<_> = definition.events_named().into_iter().collect();
+    assert_eq!(
+        events,
+        [
+            "email.replied",
+            "user.activated",
+            "user.cancelled",
+            "user.moved",
+            "user.password_changed",
+            "user.signed_up"
+        ]
+    );
+    let written = to_json(&definition);
+    let sent = definition.templates_sent();
+    assert_eq!(sent.len(), 7);
+    for (pointer, key) in sent {
+        assert_eq!(written.pointer(&pointer), Some(&json!(key.as_str())), "{pointer}");
+        let line = line_of(EVERYTHING, &pointer).unwrap();
+        assert!(EVERYTHING.lines().nth(line - 1).unwrap().contains(key.as_str()), "{pointer}");
+    }
+    let asked = definition.audiences_asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(written.pointer(&asked[0].0), Some(&json!({"in_audience": "newsletter"})));
+    assert_eq!(line_of("a: [", "/a"), None);
 }
