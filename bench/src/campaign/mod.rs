@@ -137,7 +137,8 @@ fn furnish(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<(Pr
          <p><a href=\"{{{{ unsubscribeUrl }}}}\">Unsubscribe</a></p></body></html>",
         paragraph.repeat(12)
     );
-    let template = json!({ "subject": "News for {{ firstName }}", "html": html, "status": "active" });
+    let template =
+        json!({ "subject": "News for {{ firstName }}", "html": html, "status": "active" });
     server.ask("PUT", "/v1/templates/news", &template.to_string())?;
     Ok((product, server))
 }
@@ -156,7 +157,7 @@ fn import(product: &Product, count: usize) -> anyhow::Result<()> {
 /// Sends a campaign to everybody, with messages in between that somebody waits for.
 fn send(server: &Server) -> anyhow::Result<Duration> {
     let campaign = json!({
-        "name": "News", "external_key": "news", "template": "news", "client": "shop", "sender": "news",
+        "name": "News", "external_key": "news", "template": "news", "sender": "news",
     });
     server.ask("POST", "/v1/campaigns", &campaign.to_string())?;
     let began = Instant::now();
