@@ -109,6 +109,7 @@ impl Runtime {
     pub(crate) fn handlers(&self) -> Vec<(&'static Queue, Arc<dyn Handler>)> {
         let mut handlers = tidings_webhooks::handlers(self.access(), self.poster.clone());
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
+        handlers.push((&queues::SEQUENCE_EMAIL, self.transactional().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
         handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));

@@ -35,6 +35,8 @@ pub struct Line {
     pub template_key: Option<String>,
     /// The sequence or the campaign that it was part of.
     pub sequence_id: Option<String>,
+    /// It is part of a sequence, and yet somebody waited for it: it does not count against the cap of marketing.
+    pub awaited: bool,
     pub provider_message_id: Option<String>,
 }
 
@@ -205,6 +207,9 @@ fn item(line: &Line, at: Timestamp, ttl_days: Option<u32>) -> Item {
         if let Some(text) = text {
             item.set(name, text.as_str());
         }
+    }
+    if line.awaited {
+        item.set("awaited", true);
     }
     if let Some(days) = ttl_days {
         let end = at.saturating_add(SignedDuration::from_hours(24 * i64::from(days)));

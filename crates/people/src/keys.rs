@@ -50,6 +50,59 @@ pub fn sent(email: &EmailAddress, at: Timestamp) -> Key {
     Key::new(subscriber(email), format!("SENT#{}", time(at)))
 }
 
+/// What the keys of a person's executions begin with: one for each sequence that he is in.
+pub const EXECUTION: &str = "EXEC#";
+
+/// What the keys begin with of what leads to a person's failed executions.
+pub const FAILED: &str = "FAILEXEC#";
+
+/// That somebody is in a sequence, as he sees it.
+pub fn execution_of(email: &EmailAddress, sequence: &str) -> Key {
+    Key::new(subscriber(email), format!("{EXECUTION}{sequence}"))
+}
+
+/// The same, as the sequence sees it.
+pub fn execution_in(sequence: &str, email: &EmailAddress) -> Key {
+    Key::new(format!("{EXECUTION}{sequence}"), subscriber(email))
+}
+
+/// Where an execution is.
+pub fn execution(id: &str) -> Key {
+    Key::new(format!("EXECUTION#{id}"), "STATE")
+}
+
+/// What takes an execution further when its wait is over.
+pub fn execution_timer(id: &str) -> String {
+    format!("execution/{id}")
+}
+
+/// What others know an execution by.
+pub fn execution_arn(sequence: &str, id: &str) -> String {
+    format!("tidings:execution:{sequence}:{id}")
+}
+
+/// The id in it: its last part. `None` for what is none of ours.
+pub fn execution_id(arn: &str) -> Option<&str> {
+    let id = arn.strip_prefix("tidings:execution:")?.rsplit_once(':')?.1;
+    (!id.is_empty()).then_some(id)
+}
+
+/// A failed execution, in the list of its sequence.
+pub fn failed(sequence: &str, at: Timestamp, id: &str) -> Key {
+    Key::new(format!("FAILED#{sequence}"), format!("{}#{id}", time(at)))
+}
+
+/// What leads to it from the person.
+pub fn failed_entry(email: &EmailAddress, sequence: &str, at: Timestamp, id: &str) -> Key {
+    Key::new(subscriber(email), format!("{FAILED}{sequence}#{}#{id}", time(at)))
+}
+
+/// Where that leads to, by its sort key.
+pub fn failed_of(sort: &str) -> Option<Key> {
+    let (sequence, rest) = sort.strip_prefix(FAILED)?.split_once('#')?;
+    Some(Key::new(format!("FAILED#{sequence}"), rest))
+}
+
 /// A time as the keys and attributes of the items have it: `2026-03-17T10:30:00.000Z`. It sorts as it reads.
 pub fn time(at: Timestamp) -> String {
     format!("{at:.3}")
@@ -57,7 +110,10 @@ pub fn time(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{sent, tag, time};
+    use super::{
+        execution_arn, execution_id, execution_in, execution_of, failed, failed_entry, failed_of,
+        sent, tag, time,
+    };
 
     #[test]
     fn keys_are_those_of_the_seed() {
@@ -72,5 +128,20 @@ mod tests {
             time("2026-03-17T10:30:00.123456Z".parse().unwrap()),
             "2026-03-17T10:30:00.123Z"
         );
+    }
+
+    #[test]
+    fn keys_of_executions_lead_to_each_other() {
+        let email = "ada@example.org".parse().unwrap();
+        let at = "2026-03-17T10:30:00Z".parse().unwrap();
+        let (own, partner) = (execution_of(&email, "welcome"), execution_in("welcome", &email));
+        assert_eq!(own.to_string(), "SUB#ada@example.org / EXEC#welcome");
+        assert_eq!(partner.to_string(), "EXEC#welcome / SUB#ada@example.org");
+        let entry = failed_entry(&email, "welcome", at, "x1");
+        assert_eq!(failed_of(&entry.sort.unwrap()), Some(failed("welcome", at, "x1")));
+        assert_eq!(execution_id(&execution_arn("welcome", "x1")), Some("x1"));
+        for arn in ["", "arn:aws:states:eu:1:execution:welcome:x1", "tidings:execution:welcome:"] {
+            assert_eq!(execution_id(arn), None, "{arn}");
+        }
     }
 }

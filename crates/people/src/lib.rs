@@ -5,8 +5,9 @@
 pub mod consent;
 pub mod contacts;
 pub mod export;
+pub mod heard;
 pub mod import;
 pub mod keys;
 mod news;
-mod race;
+pub mod race;
 pub mod suppression;

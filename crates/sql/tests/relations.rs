@@ -12,7 +12,7 @@ use tidings_sql::{Database, DatabaseError};
 
 /// Workspaces `a` and `b` with the same things in each. Names in angle brackets stand for ids: `<lead a>` is the
 /// lead of workspace `a`, since PostgreSQL gives the numbers.
-const GROUND: [&str; 14] = [
+const GROUND: [&str; 17] = [
     "INSERT INTO workspaces (name, created_at) VALUES ('{w}', 1)",
     "INSERT INTO clients (workspace_id, slug, name, created_at) VALUES (<workspace {w}>, 'shop', 'Shop', 1)",
     "INSERT INTO client_api_keys (workspace_id, client_id, public_id, secret_hash, name, scopes,
@@ -40,6 +40,12 @@ const GROUND: [&str; 14] = [
      VALUES (<workspace {w}>, 'https://example.org/', '{w}', 'whsec_', 1, 1)",
     "INSERT INTO webhook_deliveries (workspace_id, endpoint_id, event_id, event_type, body, next_attempt_at, created_at)
      VALUES (<workspace {w}>, <webhook {w}>, 'evt_1', 'email.sent', '{}', 1, 1)",
+    "INSERT INTO sequences (workspace_id, slug, client_id, active_version, created_at, updated_at)
+     VALUES (<workspace {w}>, 'welcome', <client {w}>, 1, 1, 1)",
+    "INSERT INTO sequence_versions (workspace_id, sequence_id, version, definition, hash, created_by, created_at)
+     VALUES (<workspace {w}>, <sequence {w}>, 1, '{}', '{hash}', 'cli', 1)",
+    "INSERT INTO sequence_listens (workspace_id, event_name, sequence_id, role)
+     VALUES (<workspace {w}>, 'user.deleted', <sequence {w}>, 'exit')",
 ];
 
 const HASH: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -177,6 +183,7 @@ fn with_ids(sql: &str) -> String {
             ("message", of("transactional_messages", "idempotency_key = 'once'")),
             ("second subscription", of("subscriptions", "lead_id <> (SELECT min(id) FROM leads)")),
             ("webhook", of("webhook_endpoints", "url = 'https://example.org/'")),
+            ("sequence", of("sequences", "slug = 'welcome'")),
             ("delivery", of("webhook_deliveries", "event_id = 'evt_1'")),
         ] {
             sql = sql.replace(&format!("<{name} {w}>"), &id);

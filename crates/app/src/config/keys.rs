@@ -365,6 +365,27 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "workers.sequence_steps",
+        doc: "How many executions of sequences a process takes further at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
+        name: "workers.sequence_events",
+        doc: "How many events that sequences begin, go on or end with a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
+        name: "workers.sequence_email",
+        doc: "How many messages of sequences a process sends at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
         name: "workers.ses_webhooks",
         doc: "How many notifications of the provider a process works on at once.",
         kind: Kind::Integer { min: 1, max: 1000 },

@@ -59,6 +59,9 @@ enum MessagesCommand {
         /// Only those with this status
         #[arg(long)]
         status: Option<Status>,
+        /// Only those of this sequence
+        #[arg(long)]
+        sequence: Option<Slug>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
@@ -147,9 +150,11 @@ async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             let found = transactional::show(cx, find(id)).await.map_err(missing)?;
             open.print(&MessageShown::from(found))
         }
-        MessagesCommand::List { client, status, limit } => {
+        MessagesCommand::List { client, status, sequence, limit } => {
             let client = the_client(cx, client).await?;
-            list(open, cx, (client, status), limit).await
+            let sequence = sequence.map(|sequence| sequence.to_string());
+            let which = List { client, status, sequence, after: None, limit: Limit::MAX };
+            list(open, cx, which, limit).await
         }
         MessagesCommand::Cancel { id } => {
             let cancelled = transactional::cancel(cx, find(id)).await.map_err(too_late)?;
@@ -190,15 +195,10 @@ async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
     open.print(&AcceptedShown::from(accepted.map_err(not_accepted)?))
 }
 
-async fn list(
-    open: &Open,
-    cx: &Cx,
-    (client, status): (ClientId, Option<Status>),
-    limit: usize,
-) -> Result<(), Failure> {
+async fn list(open: &Open, cx: &Cx, which: List, limit: usize) -> Result<(), Failure> {
     let (mut out, mut after, mut left) = (open.out(), None, limit);
     while left > 0 {
-        let list = List { client, status, after, limit: Limit::MAX };
+        let list = List { after, ..which.clone() };
         let page = transactional::list(cx, list).await?;
         for message in page.items.into_iter().take(left) {
             left -= 1;

@@ -36,6 +36,8 @@ pub(super) struct MessageShown {
     subject: Option<String>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     metadata: Map<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence_id: Option<String>,
     attempts: i64,
     provider: Option<String>,
     provider_message_id: Option<String>,
@@ -77,6 +79,7 @@ impl From<Message> for MessageShown {
             from_email: message.from_email,
             subject: message.subject,
             metadata: message.metadata,
+            sequence_id: message.sequence_id,
             attempts: message.attempts,
             provider: message.provider,
             provider_message_id: message.provider_message_id,

@@ -278,7 +278,11 @@ fn all_of(all: &Everything) -> Value {
     let executions = all
         .executions
         .iter()
-        .map(|one| json!({ "sequence": one.sequence, "started_at": one.started_at }));
+        .map(|one| {
+            json!({
+                "sequence": one.sequence, "execution_arn": one.execution_arn, "started_at": one.started_at,
+            })
+        });
     value["executions"] = executions.collect();
     let sent = all.sent.iter().map(|one| {
         json!({

@@ -117,7 +117,7 @@ pub(super) async fn sent(
     // whatever follows the time in its key.
     let query = Query::new(&tables::MAIN, keys::subscriber(email))
         .between(line(cap.since(now)), format!("{}~", line(now)))
-        .filter(Condition::exists("sequenceId"))
+        .filter(Condition::exists("sequenceId").and(Condition::not_exists("awaited")))
         .backward()
         .limit(usize::from(cap.count));
     let page = items.query(query).await?;

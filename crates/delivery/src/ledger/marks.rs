@@ -86,7 +86,7 @@ pub fn mark(
         Source::Transactional(_) => {
             "CASE WHEN logged_at IS NULL AND email IS NOT NULL
                        AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
-             client_id, idempotency_key"
+             client_id, idempotency_key, sequence_id"
         }
         Source::Recipient(_) => {
             "CASE WHEN logged_at IS NULL AND email IS NOT NULL AND batch_id IS NOT NULL
@@ -120,7 +120,8 @@ pub fn mark(
         Source::Transactional(id) => {
             if unlogged {
                 let body = transactional::envelope(id.into(), row.int(1)?.into(), row.text(2)?)?;
-                let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+                let queue = transactional::queue_of(row.optional_text(3)?);
+                let message = Outgoing::new(queue, body);
                 tx.enqueue(&message, now).map_err(transactional::in_database)?;
             }
         }

@@ -15,7 +15,7 @@ pub struct Message {
     pub email: Option<String>,
     pub template_key: Option<String>,
     pub subject: Option<String>,
-    /// What its counters are kept under: a campaign's own key, or `campaign-<id>`.
+    /// What its counters are kept under: a sequence, a campaign's own key, or `campaign-<id>`.
     pub sequence_id: Option<String>,
     pub provider_message_id: Option<String>,
     /// The place of the variant that it has, if its campaign has variants.
@@ -60,7 +60,7 @@ impl Source {
         match self {
             Self::Transactional(_) => {
                 "SELECT m.id, m.workspace_id, m.client_id, m.lead_id, m.email, m.ses_message_id, m.template_key,
-                        m.subject, NULL, NULL, NULL, NULL
+                        m.subject, m.sequence_id, NULL, NULL, NULL
                  FROM transactional_messages m"
             }
             Self::Recipient(_) => {

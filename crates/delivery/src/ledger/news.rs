@@ -28,6 +28,8 @@ pub struct About<'a> {
     pub template_key: Option<&'a str>,
     /// The id and the key of its campaign.
     pub campaign: Option<(i64, &'a str)>,
+    /// The sequence that it is part of.
+    pub sequence: Option<&'a str>,
 }
 
 /// Under which id it is told that a message was sent.
@@ -56,6 +58,7 @@ pub fn announcement(about: &About<'_>, news: &News<'_>, at: Timestamp) -> Announ
         "client_id": about.client,
         "campaign_id": about.campaign.map(|(id, _)| id),
         "campaign_key": about.campaign.map(|(_, key)| key),
+        "sequence_id": about.sequence,
         "template_key": about.template_key,
         "reason": reason,
     });

@@ -31,6 +31,7 @@ fn line(cx: &Cx, id: i64) -> Line {
         subject: "Your receipt".to_owned(),
         template_key: None,
         sequence_id: None,
+        awaited: false,
         provider_message_id: None,
     }
 }
@@ -154,6 +155,7 @@ fn some_lines(random: &mut fastrand::Rng) -> Vec<Line> {
             subject: format!("Hello {id}"),
             template_key: texts[(id % 3) as usize].clone(),
             sequence_id: texts[(id % 2) as usize].clone(),
+            awaited: false,
             provider_message_id: None,
         }
     };

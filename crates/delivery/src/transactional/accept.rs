@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_access::{ClientId, Cx, Slug, StorageError};
+use tidings_access::{Cx, Slug, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_sql::DatabaseError;
 use tidings_templates::Rendered;
@@ -21,10 +21,11 @@ use self::write::{before, write_down};
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, Body, NOWHERE, Ready};
 use super::named;
+use super::purpose::Purpose;
 use super::request::{Content, Send, Wrong};
 use super::store::{Envelope, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
-use crate::eligibility::{self, Explanation, Kind, Question, Relations, Verdict};
+use crate::eligibility::{self, Explanation, Relations, Verdict};
 use crate::templates::{self, Stored, TemplateKey, Templates};
 
 /// Takes messages in. Clones share what they know.
@@ -90,7 +91,7 @@ impl From<DatabaseError> for AcceptError {
 /// A request of which all that it names is there.
 struct Checked {
     identity: Identity,
-    topic: Option<i64>,
+    purpose: Purpose,
     /// Until it is decided.
     relations: Option<Relations>,
     content: Ready,
@@ -98,7 +99,7 @@ struct Checked {
 
 impl Checked {
     async fn decide(&mut self, cx: &Cx, send: &Send) -> Result<Explanation, StorageError> {
-        let question = question(send.client, send.to.clone(), self.topic);
+        let question = self.purpose.question(send.client, send.to.clone());
         match self.relations.take() {
             Some(relations) => eligibility::check_with(cx, &question, relations).await,
             None => eligibility::check(cx, &question).await,
@@ -222,7 +223,7 @@ impl Messages {
 
     /// All that is wrong with a request, at once.
     async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
-        let Desk { senders, topic, relations } = desk;
+        let Desk { senders, purpose, relations } = desk;
         let mut found = send.check(cx.now());
         let lines = letter::compile_other(&send.lines, &mut found);
         let body = match &send.content {
@@ -245,12 +246,16 @@ impl Messages {
             stored.as_ref().and_then(|(stored, _)| stored.content.default_sender.as_deref());
         let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
         let identity = choose(senders, asked, &mut found);
-        if let (Some(slug), None) = (&send.topic, topic) {
+        if let (Some(slug), None) = (&send.topic, purpose.topic) {
             found.push(wrong("topic", format!("there is no topic {slug}")));
+        }
+        let audience = send.part_of.as_ref().and_then(|part| part.audience.as_ref());
+        if let (Some(slug), None) = (audience, purpose.audience) {
+            found.push(wrong("part_of.audience", format!("there is no audience {slug}")));
         }
         match (identity, content) {
             (Some(identity), Some(content)) if found.is_empty() => {
-                Ok(Checked { identity, topic, relations: Some(relations), content })
+                Ok(Checked { identity, purpose, relations: Some(relations), content })
             }
             _ => Err(AcceptError::Invalid(found)),
         }
@@ -300,16 +305,6 @@ async fn missing(
     Ok(())
 }
 
-pub(super) fn question(client: ClientId, email: EmailAddress, topic: Option<i64>) -> Question {
-    Question {
-        kind: Kind::Transactional,
-        email,
-        client,
-        audience: None,
-        topic: topic.map(Into::into),
-    }
-}
-
 fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'static str>) -> New {
     let named = named::named(&send);
     let reply_to = reply_to(&send, checked.identity.reply_to);
@@ -334,7 +329,7 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
     };
     New {
         client: send.client,
-        topic: checked.topic,
+        purpose: checked.purpose,
         key: send.idempotency_key.unwrap_or_else(own_key),
         hash,
         named,

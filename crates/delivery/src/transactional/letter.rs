@@ -15,6 +15,7 @@ use tidings_templates::{
 use super::accept::wrong;
 use super::request::{Lines, Tracking, Wrong};
 use super::store::Sendable;
+use crate::letterhead;
 use crate::links::{Addressee, Links, Source};
 use crate::templates::{Recipient, Stored, Wanted, variables_wanted};
 
@@ -146,8 +147,8 @@ pub(super) fn addressee(row: &Sendable) -> Addressee {
         source: source(row),
         contact: row.contact,
         client: row.client.get(),
-        audience: None,
-        topic: row.topic,
+        audience: row.purpose.audience,
+        topic: row.purpose.topic,
     }
 }
 
@@ -164,16 +165,20 @@ pub(super) enum LetterError {
     Compose(#[from] ComposeError),
 }
 
-/// Puts a message on paper. `copies` are those who may get one.
+/// Puts a message on paper, under this id. `copies` are those who may get one.
 pub(super) fn write(
     row: &Sendable,
     (to, copies): (&EmailAddress, Copies),
     content: &Text,
-    message_id: &str,
+    (links, message_id): (&Links, &str),
     now: Timestamp,
 ) -> Result<Mail, LetterError> {
     let from = row.from_email.as_deref().and_then(|text| text.parse().ok());
     let from: EmailAddress = from.ok_or(LetterError::From)?;
+    let kind = match row.purpose.kind.is_marketing() {
+        true => letterhead::marketing(links, &addressee(row), &from),
+        false => Kind::Transactional,
+    };
     let letter = Letter {
         from: Mailbox { name: row.from_name.clone(), email: from },
         reply_to: row.reply_to.as_deref().and_then(|text| text.parse().ok()),
@@ -185,16 +190,35 @@ pub(super) fn write(
         text: content.text.clone(),
         message_id: message_id.to_owned(),
         date: now,
-        kind: Kind::Transactional,
+        kind,
         feedback_id: Some(feedback_id(row)),
-        headers: row.envelope.headers.clone().into_iter().collect(),
+        headers: headers(row),
         attachments: row.envelope.parts.iter().map(super::Part::attachment).collect(),
         calendar: None,
     };
     let mut mail = compose(&letter)?;
     mail.tags =
         vec![("workspace", row.workspace.to_string()), ("message", source(row).reference())];
+    if let Some(sequence) = &row.purpose.sequence {
+        mail.tags.push(("sequenceId", sequence.clone()));
+        // A tag has no slashes.
+        let template = row.template.as_ref().map(|(key, _)| key.replace('/', "--"));
+        mail.tags.extend(template.map(|key| ("templateKey", key.chars().take(256).collect())));
+    }
     Ok(mail)
+}
+
+/// The caller's own, and of a mail of a sequence what seed 000 has in each.
+fn headers(row: &Sendable) -> Vec<(String, String)> {
+    let Some(sequence) = &row.purpose.sequence else {
+        return row.envelope.headers.clone().into_iter().collect();
+    };
+    let template = row.template.as_ref().map(|(key, _)| ("X-Template-Key", key));
+    let own: Vec<_> = [Some(("X-Sequence-Id", sequence)), template].into_iter().flatten().collect();
+    let is_own = |name: &str| own.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+    let others = row.envelope.headers.iter().filter(|(name, _)| !is_own(name));
+    let others = others.map(|(name, value)| (name.clone(), value.clone()));
+    others.chain(own.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone()))).collect()
 }
 
 /// Who gets a copy.
@@ -204,13 +228,15 @@ pub(super) struct Copies {
     pub(super) bcc: Vec<EmailAddress>,
 }
 
-/// What Gmail counts complaints by: the template, the workspace, the kind and the sender.
+/// Mail that can be left is counted by its sequence, all other by its template.
 fn feedback_id(row: &Sendable) -> String {
-    let word = |text: &str| -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-        text.chars().take(60).map(plain).collect()
+    let sender = row.envelope.sender.as_deref();
+    let (what, kind) = match &row.purpose.sequence {
+        Some(sequence) if row.purpose.kind.is_marketing() => (sequence.as_str(), "sequence"),
+        _ => {
+            let template = row.template.as_ref().map_or("inline", |(key, _)| key.as_str());
+            (template, "transactional")
+        }
     };
-    let template = row.template.as_ref().map_or("inline".to_owned(), |(key, _)| word(key));
-    let sender = row.envelope.sender.as_deref().map_or("default".to_owned(), word);
-    format!("{template}:{}:transactional:{sender}", row.workspace)
+    letterhead::feedback_id(what, row.workspace, kind, sender)
 }

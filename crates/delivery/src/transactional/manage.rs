@@ -1,13 +1,14 @@
 //! Looking at messages, cancelling them, and settling what nobody knows.
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, Limit, Page};
+use tidings_access::{ClientId, Cx, Limit, Page, StorageError};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
-use tidings_kernel::{Outgoing, TimerChange, queues};
+use tidings_kernel::{Outgoing, TimerChange};
 use tidings_people::contacts::ERASED_KEY;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
 use super::news::{self, About, News};
+use super::purpose::queue_of;
 use super::store::{self, SELECT, Sendable};
 use super::{Message, MessageId, Status};
 use crate::links::Source;
@@ -41,10 +42,12 @@ pub struct Happened {
 }
 
 /// Which messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
     pub client: ClientId,
     pub status: Option<Status>,
+    /// Only those of this sequence.
+    pub sequence: Option<String>,
     /// The last one of the page before.
     pub after: Option<MessageId>,
     pub limit: Limit,
@@ -107,16 +110,19 @@ pub async fn list(cx: &Cx, list: List) -> Result<Page<Message, MessageId>, Datab
         let after = list.after.map_or(i64::MAX, MessageId::get);
         // Written out, so that the index of the statuses serves.
         let status = list.status.map(|status| format!(" AND status = '{status}'"));
+        let sequence = list.sequence.as_deref();
         let sql = format!(
-            "{SELECT} WHERE workspace_id = $1 AND client_id = $2 AND id < $3{} ORDER BY id DESC LIMIT $4",
-            status.unwrap_or_default()
+            "{SELECT} WHERE workspace_id = $1 AND client_id = $2 AND id < $3{}{} ORDER BY id DESC LIMIT $4",
+            status.unwrap_or_default(),
+            sequence.map_or("", |_| " AND sequence_id = $5"),
         );
-        let params = [
+        let mut params = vec![
             Param::Int(workspace),
             Param::Int(list.client.get()),
             Param::Int(after),
             Param::Int(list.limit.and_one()),
         ];
+        params.extend(sequence.map(Param::Text));
         let found = tx.query(&sql, &params)?.iter().map(store::read).collect::<Result<_, _>>()?;
         Ok(Page::cut(found, list.limit, |message: &Message| message.id))
     });
@@ -168,9 +174,7 @@ pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
             Param::Int(within.now().as_millisecond()),
         ];
         if tx.execute(sql, &params)? == 1 {
-            within.record(tx, "message.cancel", "message", &find.id.to_string())?;
-            let timer = TimerChange::Cancel(timer_key(find.id));
-            tx.change_timer(within.workspace(), &timer).map_err(in_database)?;
+            cancelled(tx, &within, find.id)?;
         }
         let message = load(tx, &within, find).map_err(missing)?.message;
         match message.status {
@@ -179,6 +183,40 @@ pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
         }
     });
     cancel.await
+}
+
+/// From now on nothing is sent of what an execution has left to send, but for what somebody is sending: tells how many
+/// messages that were. Doing it again changes nothing. The reason is kept with each of them.
+pub async fn cancel_queued_of(
+    cx: &Cx,
+    execution: &str,
+    reason: &str,
+) -> Result<usize, StorageError> {
+    let (within, execution) = (cx.clone(), execution.to_owned());
+    let reason: String = reason.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
+    let cancel = cx.database().write_committed(move |tx| {
+        let sql = "UPDATE transactional_messages SET status = 'cancelled', last_error = $3, updated_at = $4
+                   WHERE workspace_id = $1 AND execution_id = $2 AND status = 'queued' RETURNING id";
+        let params = [
+            Param::Int(within.workspace_id().get()),
+            Param::Text(&execution),
+            Param::Text(&reason),
+            Param::Int(within.now().as_millisecond()),
+        ];
+        let rows = tx.query(sql, &params)?;
+        for row in &rows {
+            cancelled(tx, &within, MessageId::from(row.int(0)?))?;
+        }
+        Ok::<_, DatabaseError>(rows.len())
+    });
+    Ok(cancel.await?)
+}
+
+/// What follows from a message that is cancelled.
+fn cancelled(tx: &mut Tx<'_>, cx: &Cx, id: MessageId) -> Result<(), DatabaseError> {
+    cx.record(tx, "message.cancel", "message", &id.to_string())?;
+    let timer = TimerChange::Cancel(timer_key(id));
+    tx.change_timer(cx.workspace(), &timer).map_err(in_database)
 }
 
 /// Says what became of a message that nobody knew about. If it was sent, the send log will say so.
@@ -211,6 +249,7 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
             email: before.email.as_deref(),
             template_key: before.template_key.as_deref(),
             campaign: None,
+            sequence: before.sequence_id.as_deref(),
         };
         let told = match cmd.outcome {
             Settled::Sent => News::Sent,
@@ -223,8 +262,8 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
             let rows = tx.query(sql, &[Param::Int(before.id.get())])?;
             let key = rows.first().ok_or(DatabaseError::NoRow)?.text(0)?.to_owned();
             let body = envelope(before.id, before.client, &key)?;
-            tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), within.now())
-                .map_err(in_database)?;
+            let queue = queue_of(before.sequence_id.as_deref());
+            tx.enqueue(&Outgoing::new(queue, body), within.now()).map_err(in_database)?;
         }
         Ok(load(tx, &within, cmd.message).map_err(missing)?.message)
     });

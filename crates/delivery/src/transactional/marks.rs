@@ -5,7 +5,7 @@
 //! asked for it.
 
 use jiff::Timestamp;
-use tidings_kernel::{Outgoing, queues};
+use tidings_kernel::Outgoing;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::Status;
@@ -79,7 +79,7 @@ pub(super) fn accepted(
     if taken.is_some() {
         // Whoever called it uncertain has acknowledged its message in the queue. If we die now, somebody else logs it.
         let body = envelope(row.id, row.client, &row.key)?;
-        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+        let message = Outgoing::new(row.purpose.queue(), body);
         tx.enqueue(&message, now).map_err(in_database)?;
     }
     Ok(taken)
@@ -132,7 +132,7 @@ pub(super) fn refused(
     if became == Some(Status::Queued) {
         // Whoever called it uncertain has acknowledged its message in the queue, so it needs another one.
         let body = envelope(row.id, row.client, &row.key)?;
-        let message = Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body);
+        let message = Outgoing::new(row.purpose.queue(), body);
         tx.enqueue(&message, now).map_err(in_database)?;
     }
     Ok(became)

@@ -11,6 +11,7 @@ mod manage;
 mod marks;
 mod named;
 mod news;
+mod purpose;
 mod request;
 mod rules;
 mod store;
@@ -29,13 +30,14 @@ use tidings_access::ClientId;
 pub use accept::{AcceptError, Accepted, Messages, Preview};
 pub use manage::{
     CancelError, Find, FindError, Found, Happened, List, MAX_REASON, Settle, SettleError, Settled,
-    cancel, history, list, settle, show, uncertain,
+    cancel, cancel_queued_of, history, list, settle, show, uncertain,
 };
 pub(crate) use manage::{envelope, in_database};
+pub(crate) use purpose::queue_of;
 pub use request::{
     Content, Disposition, Lines, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH,
-    MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, Part, PartBody,
-    Send, Tracking, Wrong,
+    MAX_EXECUTION, MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS,
+    Part, PartBody, PartKind, PartOf, Send, Tracking, Wrong,
 };
 pub use test_send::{MAX_TEST, TestSend, Tested};
 pub use worker::{Settings, Worker};
@@ -85,6 +87,10 @@ pub struct Message {
     /// As it was sent, or will be.
     pub subject: Option<String>,
     pub metadata: Map<String, Value>,
+    /// The sequence that it is part of.
+    pub sequence_id: Option<String>,
+    /// And whose walk through it.
+    pub execution_id: Option<String>,
     pub status: Status,
     pub skip_reason: Option<String>,
     pub last_error: Option<String>,

@@ -24,6 +24,7 @@ pub(super) fn tell(
         email: row.email.as_deref(),
         template_key: row.template.as_ref().map(|(key, _)| key.as_str()),
         campaign: None,
+        sequence: row.purpose.sequence.as_deref(),
     };
     tell_about(cx, tx, &about, news, at)
 }

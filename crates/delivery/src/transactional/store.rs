@@ -10,6 +10,7 @@ use tidings_kernel::EmailAddress;
 use tidings_people::contacts::{self, ERASED_KEY};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
+use super::purpose::Purpose;
 use super::request::{Lines, Part, Tracking};
 use super::rules::State;
 use super::{Message, MessageId, Status, Times};
@@ -21,7 +22,7 @@ const OWN_KEY: &str = "auto:";
 #[derive(Debug, Clone)]
 pub(super) struct New {
     pub(super) client: ClientId,
-    pub(super) topic: Option<i64>,
+    pub(super) purpose: Purpose,
     pub(super) key: String,
     pub(super) hash: String,
     pub(super) to: EmailAddress,
@@ -77,7 +78,7 @@ pub(super) struct Sendable {
     pub(super) workspace: i64,
     pub(super) client: ClientId,
     pub(super) contact: i64,
-    pub(super) topic: Option<i64>,
+    pub(super) purpose: Purpose,
     pub(super) key: String,
     pub(super) email: Option<String>,
     pub(super) template: Option<(String, i64)>,
@@ -119,17 +120,18 @@ pub(super) fn insert(
     let sql = "INSERT INTO transactional_messages (
                    workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
                    template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
-                   metadata, status, skip_reason, scheduled_at, created_at, updated_at)
+                   metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
+                   kind, audience_id)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-                       $21, $22, $22)
+                       $21, $22, $22, $23, $24, $25, $26)
                ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING RETURNING id";
     let status = if new.skip_reason.is_some() { Status::Skipped } else { Status::Queued };
-    let inline = new.inline.as_ref();
+    let (inline, purpose) = (new.inline.as_ref(), &new.purpose);
     let params = [
         Param::Int(cx.workspace_id().get()),
         Param::Int(new.client.get()),
         Param::Int(contact),
-        new.topic.map_or(Param::Null, Param::Int),
+        purpose.topic.map_or(Param::Null, Param::Int),
         Param::Text(&new.key),
         Param::Text(&new.hash),
         Param::Text(new.to.as_str()),
@@ -148,6 +150,10 @@ pub(super) fn insert(
         new.skip_reason.map_or(Param::Null, Param::Text),
         new.scheduled_at.map_or(Param::Null, |at| Param::Int(at.as_millisecond())),
         Param::Int(cx.now().as_millisecond()),
+        text(purpose.sequence.as_ref()),
+        text(purpose.execution.as_ref()),
+        Param::Text(purpose.kind.as_str()),
+        purpose.audience.map_or(Param::Null, Param::Int),
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -216,7 +222,7 @@ pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, Dat
     let sql = "SELECT workspace_id, client_id, lead_id, topic_id, idempotency_key, email, template_key,
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
                       context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
-                      handed_at, scheduled_at
+                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
     rows.first().map(|row| read_sendable(id, row)).transpose()
@@ -235,7 +241,13 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
         workspace: row.int(0)?,
         client: ClientId::from(row.int(1)?),
         contact: row.int(2)?,
-        topic: row.optional_int(3)?,
+        purpose: Purpose {
+            kind: row.parsed(26, "a kind of message")?,
+            topic: row.optional_int(3)?,
+            audience: row.optional_int(27)?,
+            sequence: text(24)?,
+            execution: text(25)?,
+        },
         key: row.text(4)?.to_owned(),
         email: text(5)?,
         template,
@@ -263,7 +275,7 @@ pub(super) const SELECT: &str =
     "SELECT id, client_id, lead_id, email, idempotency_key, template_key, template_version, from_email, from_name,
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
-            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at
+            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id
      FROM transactional_messages";
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
@@ -282,6 +294,8 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         reply_to: text(9)?,
         subject: text(10)?,
         metadata: json(row, 11)?,
+        sequence_id: text(31)?,
+        execution_id: text(32)?,
         status: row.parsed(12, "a status")?,
         skip_reason: text(13)?,
         last_error: text(14)?,

@@ -15,6 +15,8 @@ mod lead_events;
 mod lead_ingestion;
 mod probe;
 mod schema;
+mod sequence_event;
+mod sequence_step;
 mod ses_event;
 mod ses_webhooks;
 mod shape;
@@ -32,6 +34,8 @@ pub use lead_events::LeadEvent;
 pub use lead_ingestion::{Channel, Identity, LeadIngestion};
 pub use probe::Probe;
 pub use schema::schema;
+pub use sequence_event::{Origin, SequenceEvent};
+pub use sequence_step::{SequenceStep, SequenceTask};
 pub use ses_event::SesEventType;
 pub use ses_webhooks::{NotificationType, Provider, SesWebhook};
 pub use shape::{Field, Kind, Presence, Shape};
@@ -44,10 +48,12 @@ use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 10] = [
+pub static ALL: [&Shape; 12] = [
     TransactionalEmail::SHAPE,
     CampaignEmail::SHAPE,
     CampaignStep::SHAPE,
+    SequenceStep::SHAPE,
+    SequenceEvent::SHAPE,
     SesWebhook::SHAPE,
     EmailEvent::SHAPE,
     LeadIngestion::SHAPE,

@@ -1,4 +1,4 @@
-//! `transactional-email`: one mail to one person, prepared as a row.
+//! `transactional-email`: one mail to one person, prepared as a row. Mail of sequences is the same in a queue of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ impl Contract for TransactionalEmail {
         name: "transactional-email",
         version: 1,
         doc: "Send one row of transactional_messages.",
-        queues: &["transactional-email"],
+        queues: &["transactional-email", "sequence-email"],
         fields: &[
             Field::required(
                 "transactional_message_id",

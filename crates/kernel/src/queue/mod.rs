@@ -106,6 +106,12 @@ pub mod queues {
     pub static CAMPAIGN_EMAIL: Queue = queue("campaign-email", 300);
     /// A campaign that has something to do other than sending: to begin, to find its recipients, to go on.
     pub static CAMPAIGN_STEPS: Queue = queue("campaign-steps", 300);
+    /// One person's walk through a sequence that can go on.
+    pub static SEQUENCE_STEPS: Queue = queue("sequence-steps", 60);
+    /// Something happened to a person that a sequence may begin with, wait for or end with.
+    pub static SEQUENCE_EVENTS: Queue = queue("sequence-events", 60);
+    /// Mail of sequences, one message each. A drip must not delay what somebody waits for, so it has a queue of its own.
+    pub static SEQUENCE_EMAIL: Queue = queue("sequence-email", 60);
     /// What the mail provider tells.
     pub static SES_WEBHOOKS: Queue = queue("ses-webhooks", 60);
     /// Opens, clicks and unsubscribes that we saw ourselves.
@@ -123,10 +129,13 @@ pub mod queues {
     /// An operator's question whether queues and workers work, and how fast.
     pub static PROBE: Queue = queue("probe", 30);
 
-    pub static ALL: [&Queue; 11] = [
+    pub static ALL: [&Queue; 14] = [
         &TRANSACTIONAL_EMAIL,
         &CAMPAIGN_EMAIL,
         &CAMPAIGN_STEPS,
+        &SEQUENCE_STEPS,
+        &SEQUENCE_EVENTS,
+        &SEQUENCE_EMAIL,
         &SES_WEBHOOKS,
         &EMAIL_EVENTS,
         &LEAD_INGESTION,

@@ -14,6 +14,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 use super::contact;
 use super::{AudienceId, By, TopicId, Whom, WordError};
 use crate::contacts::ContactId;
+use crate::heard;
 use crate::news;
 
 row_ids! {
@@ -155,10 +156,15 @@ pub(super) fn write(
         "audience_id": about.audience.map(AudienceId::get),
         "client_id": about.client.map(ClientId::get),
     });
-    match news::consent(cx, id, action, data) {
-        Some(told) => tidings_webhooks::announce(cx, tx, &told),
-        None => Ok(()),
+    if let Some(told) = news::consent(cx, id, action, data) {
+        tidings_webhooks::announce(cx, tx, &told)?;
     }
+    if !heard::is_heard(tx, cx, action)? {
+        return Ok(());
+    }
+    let addresses = contact::addresses(tx, cx, contact)?;
+    let place = heard::Place { audience: about.audience, client: about.client };
+    heard::changed(tx, cx, (action, place), &[heard::Changed { proof: id, addresses }])
 }
 
 pub(super) fn number(value: Option<i64>) -> Param<'static> {

@@ -5,13 +5,14 @@
 //! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations.
 
 mod ledger;
+mod walks;
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Access, Cx, StorageError};
 use tidings_kernel::{
-    Condition, EmailAddress, Expect, ItemStore, Key, Query, StoreError, Table, Txn, tables,
+    Condition, EmailAddress, Expect, ItemStore, Query, StoreError, Table, Txn, tables,
 };
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
@@ -27,8 +28,6 @@ use crate::suppression::{Kind, Suppression};
 
 /// So many items are deleted at once.
 const ITEMS: usize = 100;
-/// An execution is two items.
-const EXECUTIONS: usize = 50;
 /// After so long whoever began an erasure is taken to have died over it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
@@ -135,7 +134,7 @@ async fn clear_items(
     let mut any = false;
     for _ in 0..race::ATTEMPTS {
         let mut found = forget(items, work, email, now).await?;
-        found |= end_executions(items, email).await?;
+        found |= walks::end(items, email).await?;
         found |= delete_all(items, &tables::MAIN, email).await?;
         found |= delete_all(items, &tables::EVENTS, email).await?;
         if !found {
@@ -331,30 +330,6 @@ fn unchanged(profile: Option<&Profile>) -> Expect {
         None => Condition::not_exists(name),
     };
     Expect::That(same("tags").and(same("unsubscribed")).and(same("suppressed")))
-}
-
-/// Both sides of each.
-async fn end_executions(
-    items: &Arc<dyn ItemStore>,
-    email: &EmailAddress,
-) -> Result<bool, StorageError> {
-    let mut any = false;
-    loop {
-        let query = Query::new(&tables::MAIN, keys::subscriber(email)).begins_with("EXEC#");
-        let found = items.query(query.limit(EXECUTIONS)).await?.items;
-        let mut txn = Txn::new();
-        for item in &found {
-            let own = tables::MAIN.key_of(item).map_err(StoreError::from)?;
-            let partner = Key::new(own.sort.clone().unwrap_or_default(), own.partition.clone());
-            txn = txn.delete(&tables::MAIN, own, Expect::Anything);
-            txn = txn.delete(&tables::MAIN, partner, Expect::Anything);
-        }
-        if found.is_empty() {
-            return Ok(any);
-        }
-        items.transact(txn).await?;
-        any = true;
-    }
 }
 
 /// All but the profile and the suppression: those go only with what must be remembered of them.

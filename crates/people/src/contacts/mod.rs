@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_access::{Actor, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Value};
-use tidings_sql::DatabaseError;
+use tidings_sql::{DatabaseError, Param};
 
 use crate::suppression::{self, Against};
 use store::Known;
@@ -165,6 +165,19 @@ pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError>
     });
     let (gate, known) = read.await?;
     Ok(Flags::of(known.as_ref(), &gate.look(cx, email).await?))
+}
+
+/// The name of the time zone where whoever has the address is, if it is known.
+pub async fn timezone(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, StorageError> {
+    let (workspace, email) = (cx.workspace_id().get(), email.clone());
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT l.timezone FROM channel_identities i JOIN leads l ON l.id = i.lead_id
+                   WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
+        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(email.as_str())])?;
+        let zone = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        Ok::<_, DatabaseError>(zone.map(ToOwned::to_owned))
+    });
+    Ok(find.await?)
 }
 
 impl Flags {

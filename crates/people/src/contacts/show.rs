@@ -60,6 +60,8 @@ pub struct TopicPreference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Execution {
     pub sequence: String,
+    /// What it is known by.
+    pub execution_arn: Option<String>,
     pub started_at: Option<Timestamp>,
 }
 
@@ -105,7 +107,11 @@ pub async fn get(cx: &Cx, email: &EmailAddress) -> Result<Option<Everything>, St
 
 fn execution(item: &Item) -> Execution {
     let id = item.text("sequenceId").or_else(|| item.text("SK")?.strip_prefix("EXEC#"));
-    Execution { sequence: id.unwrap_or_default().to_owned(), started_at: time(item, "startedAt") }
+    Execution {
+        sequence: id.unwrap_or_default().to_owned(),
+        execution_arn: item.text("executionArn").map(ToOwned::to_owned),
+        started_at: time(item, "startedAt"),
+    }
 }
 
 fn line(item: &Item) -> Sent {

@@ -8,12 +8,13 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Dialect, Param, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
 
 use crate::consent::erased;
 use crate::consent::proof::Action;
 use crate::contacts::ContactId;
 use crate::contacts::store::Known;
+use crate::heard::{self, Place};
 use crate::news;
 
 /// By their normalised address.
@@ -25,28 +26,15 @@ pub(super) fn find(
     cx: &Cx,
     emails: &[EmailAddress],
 ) -> Result<Contacts, DatabaseError> {
-    let sql = |among: &str| {
-        format!(
-            "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM channel_identities i
-             JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
-             WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}"
-        )
-    };
+    let sql =
+        "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM {given}
+         JOIN channel_identities i ON i.id = (
+             SELECT one.id FROM channel_identities one
+             WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
+         JOIN leads l ON l.id = i.lead_id";
     let workspace = Param::Int(cx.workspace_id().get());
-    let rows = match tx.dialect() {
-        Dialect::Sqlite => {
-            let list =
-                json!(emails.iter().map(EmailAddress::as_str).collect::<Vec<_>>()).to_string();
-            tx.query(
-                &sql("IN (SELECT value FROM json_each($2))"),
-                &[workspace, Param::Text(&list)],
-            )?
-        }
-        Dialect::Postgres => {
-            let list: Vec<_> = emails.iter().map(|email| Some(email.as_str())).collect();
-            tx.query(&sql("= ANY($2)"), &[workspace, Param::Texts(&list)])?
-        }
-    };
+    let addresses: Vec<_> = emails.iter().map(EmailAddress::as_str).collect();
+    let rows = tx.query_among(sql, &[workspace], Among::Texts(&addresses))?;
     let known = rows.iter().map(|row| {
         let known = Known {
             id: row.int(1)?.into(),
@@ -211,6 +199,10 @@ pub(super) fn subscribe(
     let proofs = for_each(tx, &new, &sql, &params)?;
     if !audience.double_opt_in {
         tell(tx, cx, &proofs, Action::Subscribed)?;
+        if heard::is_heard(tx, cx, Action::Subscribed)? {
+            let place = Place { audience: Some(audience.id.into()), client: None };
+            hear(tx, cx, (Action::Subscribed, place), &proofs)?;
+        }
     }
     Ok(new.len())
 }
@@ -237,7 +229,40 @@ pub(super) fn unsubscribe(
          SELECT $1, id, 'unsubscribed', 'import', $3, $2 FROM {ids} RETURNING id, lead_id, audience_id",
         &[workspace(cx), now(cx), Param::Text(source)],
     )?;
-    tell(tx, cx, &proofs, Action::Unsubscribed)
+    tell(tx, cx, &proofs, Action::Unsubscribed)?;
+    // A file can take a million people off the list.
+    if heard::is_anything_going_on(tx, cx)? {
+        let everything = Place { audience: None, client: None };
+        hear(tx, cx, (Action::Unsubscribed, everything), &proofs)?;
+    }
+    Ok(())
+}
+
+/// Lets sequences hear what was written down.
+fn hear(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    change: (Action, Place),
+    proofs: &[tidings_sql::Row],
+) -> Result<(), DatabaseError> {
+    let proofs: Vec<(i64, i64)> = proofs
+        .iter()
+        .map(|row| Ok((row.int(0)?, row.int(1)?)))
+        .collect::<Result<_, DatabaseError>>()?;
+    let contacts: Vec<i64> = proofs.iter().map(|(_, contact)| *contact).collect();
+    let rows = for_each(
+        tx,
+        &contacts,
+        "SELECT lead_id, value FROM channel_identities
+         WHERE workspace_id = $1 AND channel = 'email' AND lead_id IN (SELECT id FROM {ids}) ORDER BY id",
+        &[workspace(cx)],
+    )?;
+    let addresses: Vec<(i64, EmailAddress)> = rows
+        .iter()
+        .map(|row| Ok((row.int(0)?, row.parsed(1, "an e-mail address")?)))
+        .collect::<Result<_, DatabaseError>>()?;
+    let changes = heard::with_addresses(&proofs, addresses.into_iter());
+    heard::changed(tx, cx, change, &changes)
 }
 
 /// Announces what was written down.

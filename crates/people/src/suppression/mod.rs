@@ -20,6 +20,7 @@ use tidings_kernel::{
     Condition, EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables,
 };
 
+use crate::heard;
 use crate::keys;
 use crate::news;
 use crate::race;
@@ -108,6 +109,7 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             let told =
                 tidings_webhooks::message(cx, &news::suppressed(&suppression, contact)).await?;
             txn = told.into_iter().fold(txn, Txn::enqueue);
+            txn = txn.enqueue(heard::suppressed(&suppression).to_message(cx));
         }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
             Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),

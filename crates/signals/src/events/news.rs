@@ -1,8 +1,8 @@
 //! What others are told of an event.
 
 use serde_json::json;
-use tidings_delivery::ledger::Message;
 use tidings_delivery::ledger::news::{failed_id, sent_id};
+use tidings_delivery::ledger::{Message, Source};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::{Event, EventKind, rules};
@@ -29,6 +29,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         "message": message.map(|message| message.source.reference()),
         "contact_id": message.map(|message| message.contact),
         "client_id": message.map(|message| message.client),
+        "sequence_id": message.and_then(sequence),
         "template_key": message.and_then(|message| message.template_key.as_deref()),
     });
     let mut data = data.as_object().cloned().unwrap_or_default();
@@ -55,6 +56,14 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
     };
     let occurred_at = event.occurred_at;
     Some(Announcement { event_id, event_type, occurred_at, data })
+}
+
+/// Campaigns are told by their own names.
+fn sequence(message: &Message) -> Option<&str> {
+    match message.source {
+        Source::Transactional(_) => message.sequence_id.as_deref(),
+        Source::Recipient(_) => None,
+    }
 }
 
 /// Not of somebody who got a copy.

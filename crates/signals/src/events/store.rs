@@ -4,14 +4,15 @@
 //! read; whatever does not hold is read again and decided again.
 
 use jiff::Timestamp;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
-    Cancellation, Condition, Expect, Item, StoreError, Txn, Update, Value, tables,
+    Cancellation, Condition, Expect, Item, Outgoing, StoreError, Txn, Update, Value, tables,
 };
+use tidings_people::heard::{self, Heard};
 use tidings_people::keys as people;
 
 use self::keys::digest;
@@ -78,6 +79,8 @@ pub(super) async fn append(
         Some(told) => tidings_webhooks::message(cx, &told).await?,
         None => None,
     };
+    let heard = heard(event, message).map(|heard| heard.to_message(cx));
+    let told: Vec<Outgoing> = told.into_iter().chain(heard).collect();
     let mut digits = 0;
     for _ in 0..TRIES {
         let link = match clicked(event, message) {
@@ -113,6 +116,25 @@ pub(super) async fn append(
         }
     }
     Err(RecordError::Busy)
+}
+
+/// What sequences hear of it: that a person answered. An absence note is no answer.
+fn heard(event: &Event, message: Option<&Message>) -> Option<Heard> {
+    let EventKind::Reply { subject, automatic: false, .. } = &event.kind else { return None };
+    let data = json!({
+        "sequenceId": message.and_then(|message| message.sequence_id.as_deref()),
+        "templateKey": message.and_then(|message| message.template_key.as_deref()),
+        "subject": subject,
+    });
+    let mut data = data.as_object().cloned().unwrap_or_default();
+    data.retain(|_, value| !value.is_null());
+    Some(Heard {
+        id: event.id.clone(),
+        name: heard::REPLIED,
+        email: event.email.clone(),
+        at: event.occurred_at,
+        data,
+    })
 }
 
 /// How often a message was opened and clicked.

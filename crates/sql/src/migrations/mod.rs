@@ -11,13 +11,14 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
     Migration { version: 4, name: "queues", sql: include_str!("0004_queues.sql") },
     Migration { version: 5, name: "mail", sql: include_str!("0005_mail.sql") },
     Migration { version: 6, name: "campaigns", sql: include_str!("0006_campaigns.sql") },
+    Migration { version: 7, name: "sequences", sql: include_str!("0007_sequences.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -1,18 +1,20 @@
 //! What is read before anything is decided: whether the key is known, whom the client writes as, and what stands for and
 //! against writing to the person.
 
-use tidings_access::{ClientId, Cx};
+use tidings_access::{ClientId, Cx, Slug};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::{question, wrong};
-use crate::eligibility::{self, Relations};
-use crate::transactional::request::{Send, Wrong};
+use super::wrong;
+use crate::eligibility::{self, Kind, Relations};
+use crate::transactional::purpose::Purpose;
+use crate::transactional::request::{PartKind, Send, Wrong};
 use crate::transactional::store::{self, Known};
 
 /// What is known before anything is decided.
 pub(super) struct Desk {
     pub(super) senders: Vec<Identity>,
-    pub(super) topic: Option<i64>,
+    /// Without what it names and nobody knows.
+    pub(super) purpose: Purpose,
     /// What the relations say for and against writing to the person.
     pub(super) relations: Relations,
 }
@@ -38,26 +40,43 @@ pub(super) async fn look(
     key: Option<String>,
 ) -> Result<Looked, DatabaseError> {
     let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
-    let to = send.to.clone();
+    let (to, part) = (send.to.clone(), send.part_of.clone());
     let look = cx.database().read(move |tx| {
         let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
         if let Some(Some(known)) = known {
             return Ok(Looked::Known(known));
         }
         let senders = identities(tx, &within, client)?;
-        let topic = match &topic {
-            None => None,
-            Some(slug) => {
-                let sql = "SELECT id FROM topics WHERE workspace_id = $1 AND slug = $2";
-                let params = [Param::Int(within.workspace_id().get()), Param::Text(slug.as_str())];
-                tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()?
-            }
+        let topic = topic.as_ref().map(|slug| id_of(tx, &within, "topics", slug)).transpose()?;
+        let audience = part.as_ref().and_then(|part| part.audience.as_ref());
+        let audience = audience.map(|slug| id_of(tx, &within, "audiences", slug)).transpose()?;
+        let part = part.as_ref();
+        let purpose = Purpose {
+            kind: part.map_or(Kind::Transactional, |part| match part.kind {
+                PartKind::Marketing => Kind::Sequence,
+                PartKind::Transactional => Kind::Transactional,
+            }),
+            topic: topic.flatten(),
+            audience: audience.flatten(),
+            sequence: part.map(|part| part.sequence.clone()),
+            execution: part.and_then(|part| part.execution.clone()),
         };
-        let question = question(client, to.clone(), topic);
+        let question = purpose.question(client, to.clone());
         let relations = eligibility::relations(tx, &within, &question)?;
-        Ok(Looked::New(Box::new(Desk { senders, topic, relations })))
+        Ok(Looked::New(Box::new(Desk { senders, purpose, relations })))
     });
     look.await
+}
+
+fn id_of(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    table: &'static str,
+    slug: &Slug,
+) -> Result<Option<i64>, DatabaseError> {
+    let sql = format!("SELECT id FROM {table} WHERE workspace_id = $1 AND slug = $2");
+    let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
+    tx.query(&sql, &params)?.first().map(|row| row.int(0)).transpose()
 }
 
 fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity>, DatabaseError> {

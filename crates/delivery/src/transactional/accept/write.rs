@@ -1,7 +1,7 @@
 //! The commit: the contact, the row, and what makes the worker look at it.
 
 use tidings_access::Cx;
-use tidings_kernel::{Outgoing, Timer, TimerChange, queues};
+use tidings_kernel::{Outgoing, Timer, TimerChange};
 use tidings_people::contacts;
 use tidings_sql::{DatabaseError, Tx};
 
@@ -49,6 +49,7 @@ fn write_one(
                 email: Some(new.to.as_str()),
                 template_key: new.template.as_ref().map(|(key, _)| key.as_str()),
                 campaign: None,
+                sequence: new.purpose.sequence.as_deref(),
             };
             news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
             Status::Skipped
@@ -70,10 +71,10 @@ fn write_one(
 /// A worker will look at it, now or when its time has come.
 fn promise(tx: &mut Tx<'_>, cx: &Cx, id: MessageId, new: &New) -> Result<(), DatabaseError> {
     let body = envelope(id, new.client, &new.key)?;
+    let queue = new.purpose.queue();
     match new.scheduled_at.filter(|at| *at > cx.now()) {
-        None => tx.enqueue(&Outgoing::new(&queues::TRANSACTIONAL_EMAIL, body), cx.now()),
+        None => tx.enqueue(&Outgoing::new(queue, body), cx.now()),
         Some(due) => {
-            let queue = &queues::TRANSACTIONAL_EMAIL;
             let timer = Timer { key: timer_key(id), due, queue, body };
             tx.change_timer(cx.workspace(), &TimerChange::Arm(timer))
         }

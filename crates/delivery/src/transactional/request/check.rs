@@ -6,10 +6,12 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Map, Value};
+use tidings_access::Slug;
 
 use super::{
-    Content, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_HEADERS, MAX_KEY,
-    MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, PartBody, Send, Wrong,
+    Content, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH, MAX_EXECUTION,
+    MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS, PartBody,
+    PartKind, Send, Wrong,
 };
 
 impl Send {
@@ -32,6 +34,7 @@ impl Send {
         {
             found.wrong("scheduled_at", "use a time within a year from now");
         }
+        self.check_part(&mut found);
         if let Some(key) = &self.idempotency_key {
             check_key(&mut found, key);
         }
@@ -74,6 +77,25 @@ impl Send {
                 "subject, bodies and parts have {bytes} bytes, and {MAX_CONTENT_BYTES} are the most"
             );
             found.wrong("parts", most);
+        }
+    }
+
+    fn check_part(&self, found: &mut Found) {
+        let Some(part) = &self.part_of else { return };
+        if part.sequence.parse::<Slug>().is_err() {
+            found.wrong("part_of.sequence", "use the id of a sequence");
+        }
+        let is_id = |id: &String| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            (1..=MAX_EXECUTION).contains(&id.len()) && id.chars().all(plain)
+        };
+        if part.execution.as_ref().is_some_and(|id| !is_id(id)) {
+            let told = format!("use 1 to {MAX_EXECUTION} letters, digits, - and _");
+            found.wrong("part_of.execution", told);
+        }
+        // With the link in it, whoever has a copy could take the person off the list.
+        if part.kind == PartKind::Marketing && !(self.cc.is_empty() && self.bcc.is_empty()) {
+            found.wrong("cc", "mail that can be unsubscribed from has no copies");
         }
     }
 

@@ -40,6 +40,14 @@ impl Send {
         if !self.lines.is_empty() {
             request["lines"] = json!(self.lines);
         }
+        if let Some(part) = &self.part_of {
+            request["part_of"] = json!({
+                "sequence": part.sequence,
+                "execution": part.execution,
+                "kind": part.kind.as_str(),
+                "audience": part.audience.as_ref().map(Slug::as_str),
+            });
+        }
         if self.test {
             request["test"] = true.into();
         }

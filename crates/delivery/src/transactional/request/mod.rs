@@ -19,6 +19,8 @@ use tidings_mail::Attachment;
 
 /// The longest idempotency key.
 pub const MAX_KEY: usize = 255;
+/// The longest id of an execution.
+pub const MAX_EXECUTION: usize = 64;
 /// The most copies of each kind.
 pub const MAX_COPIES: usize = 10;
 /// The most headers of the caller's own.
@@ -61,6 +63,8 @@ pub struct Send {
     pub scheduled_at: Option<Timestamp>,
     pub idempotency_key: Option<String>,
     pub tracking: Tracking,
+    /// The sequence that it belongs to, if it is not sent for itself.
+    pub part_of: Option<PartOf>,
     /// Somebody tries a template: examples stand in for what is absent, and the subject says so.
     pub test: bool,
 }
@@ -77,6 +81,27 @@ pub enum Content {
         html: Option<String>,
         text: Option<String>,
     },
+}
+
+/// A mail of a sequence. It has a queue of its own, and is counted and logged under the sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartOf {
+    /// What the sequence is called: a slug.
+    pub sequence: String,
+    /// Whose walk through it, if it is part of one. 1 to 64 letters, digits, `-` and `_`.
+    pub execution: Option<String>,
+    pub kind: PartKind,
+    /// Whose consent counts, if it is marketing.
+    pub audience: Option<Slug>,
+}
+
+/// What a mail of a sequence is to the person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartKind {
+    /// It goes to those only who want it, and can be left with one click.
+    Marketing,
+    /// He caused it, and waits for it.
+    Transactional,
 }
 
 /// Another subject and another preheader than those of the content. Both are Liquid.
@@ -155,7 +180,17 @@ impl Send {
             scheduled_at: None,
             idempotency_key: None,
             tracking: Tracking::On,
+            part_of: None,
             test: false,
+        }
+    }
+}
+
+impl PartKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Marketing => "marketing",
+            Self::Transactional => "transactional",
         }
     }
 }

@@ -5,6 +5,7 @@ mod answers;
 mod crash;
 mod erased;
 mod manage;
+mod sequences;
 mod test_send;
 mod worker;
 

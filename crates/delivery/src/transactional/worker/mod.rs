@@ -1,4 +1,4 @@
-//! The worker of `transactional-email`: from a row to the provider, once.
+//! The worker of `transactional-email` and of `sequence-email`: from a row to the provider, once.
 //!
 //! The mail is made in `prepare`. What is decided is in `rules`, and each change of the row in `marks`. Everything that can go wrong before the
 //! provider is called happens before the claim; the claim, which also says that the message is being handed over, is
@@ -19,7 +19,6 @@ use tidings_sql::{DatabaseError, Tx};
 
 use self::prepare::Ready;
 use super::Status;
-use super::accept::question;
 use super::letter::{self, Text};
 use super::manage::is_key_of;
 use super::marks::{self, Frozen};
@@ -29,7 +28,7 @@ use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
 use crate::ledger::answers::{self, Refusal};
 use crate::links::Links;
-use crate::pace::{Lane, Pace};
+use crate::pace::Pace;
 use crate::sent::{self, Line};
 use crate::templates::Templates;
 
@@ -122,7 +121,7 @@ impl Worker {
         };
         let to = row.email.as_deref().and_then(|text| text.parse::<EmailAddress>().ok());
         let Some(to) = to else { return self.fail(&cx, &row, "its address cannot be read").await };
-        let asked = question(row.client, to.clone(), row.topic);
+        let asked = row.purpose.question(row.client, to.clone());
         match eligibility::check(&cx, &asked).await?.verdict {
             Verdict::Send => {}
             Verdict::Skip(reason) => return self.skip(&cx, &row, reason.as_str()).await,
@@ -133,7 +132,7 @@ impl Worker {
             }
         }
         let now = self.access.now();
-        if let Err(not_before) = self.pace.ready(Lane::Transactional, now) {
+        if let Err(not_before) = self.pace.ready(row.purpose.lane(), now) {
             let after = answers::until(not_before.0, now);
             return Ok(Outcome::wait(format!("message {id} waits for its turn"), after));
         }
@@ -255,7 +254,8 @@ impl Worker {
             source: letter::source(row),
             subject: row.content.as_ref().map_or(String::new(), |content| content.subject.clone()),
             template_key: row.template.as_ref().map(|(key, _)| key.clone()),
-            sequence_id: None,
+            sequence_id: row.purpose.sequence.clone(),
+            awaited: row.purpose.is_awaited_part(),
             provider_message_id: row.provider_message_id.clone(),
         };
         sent::record(&cx, &line, self.settings.ttl_days).await?;

@@ -6,11 +6,20 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Mail};
 
 use super::Worker;
-use crate::eligibility::{self, Verdict};
+use crate::eligibility::{self, Kind, Verdict};
 use crate::templates::{Stored, TemplateKey};
-use crate::transactional::accept::question;
 use crate::transactional::letter::{self, Copies, Text};
+use crate::transactional::purpose::Purpose;
 use crate::transactional::store::Sendable;
+
+/// A copy is sent because the caller wants it, and nothing but a suppression is in its way.
+const COPY: Purpose = Purpose {
+    kind: Kind::Transactional,
+    topic: None,
+    audience: None,
+    sequence: None,
+    execution: None,
+};
 
 /// A message that is ready to go.
 pub(super) struct Ready {
@@ -36,7 +45,8 @@ impl Worker {
         let domain = row.from_email.as_deref().and_then(|from| from.rsplit_once('@'));
         let domain = domain.map_or("localhost", |(_, domain)| domain);
         let message_id = self.links.message_id(&letter::source(row), row.workspace, domain);
-        let written = letter::write(row, (to, copies), &content, &message_id, cx.now());
+        let under = (&self.links, message_id.as_str());
+        let written = letter::write(row, (to, copies), &content, under, cx.now());
         Ok(match written {
             Ok(mail) => Ok(Ready { content, message_id, mail }),
             Err(error) => Err(error.to_string()),
@@ -106,7 +116,7 @@ impl Worker {
         let lists = [(&row.envelope.cc, &mut copies.cc), (&row.envelope.bcc, &mut copies.bcc)];
         for (addresses, list) in lists {
             for address in addresses.iter().filter_map(|text| text.parse::<EmailAddress>().ok()) {
-                let asked = question(row.client, address.clone(), None);
+                let asked = COPY.question(row.client, address.clone());
                 if let Verdict::Send = eligibility::check(cx, &asked).await?.verdict {
                     list.push(address);
                 }

@@ -105,6 +105,9 @@ struct TopicBody {
 #[schema(as = ContactExecution)]
 struct ExecutionBody {
     sequence: String,
+    /// What the execution is known by
+    #[schema(example = "tidings:execution:onboarding:01k5m4")]
+    execution_arn: Option<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
 }
@@ -392,7 +395,11 @@ impl From<TopicPreference> for TopicBody {
 
 impl From<Execution> for ExecutionBody {
     fn from(execution: Execution) -> Self {
-        Self { sequence: execution.sequence, started_at: execution.started_at }
+        Self {
+            sequence: execution.sequence,
+            execution_arn: execution.execution_arn,
+            started_at: execution.started_at,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::IntoResponse;
-use tidings_access::Limit;
+use tidings_access::{Limit, Slug};
 use tidings_delivery::ledger::Source;
 use tidings_delivery::transactional::{
     self, AcceptError, CancelError, Find, FindError, List, MAX_KEY, MessageId, Settle, SettleError,
@@ -30,6 +30,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Which messages are wanted: the query of the list.
 pub(super) struct Which {
     status: Option<Status>,
+    sequence: Option<Slug>,
     after: Option<MessageId>,
     limit: Limit,
 }
@@ -168,6 +169,7 @@ pub(super) async fn dry_run(
     security(("key" = [])),
     params(
         ("status" = Option<String>, Query, description = "Only those with this status", pattern = "^(queued|claimed|sent|failed|skipped|cancelled|uncertain|delivered|bounced|complained)$"),
+        ("sequence" = Option<String>, Query, description = "Only those of this sequence", pattern = "^[a-z0-9][a-z0-9-]{0,39}$"),
         ("limit" = Option<i64>, Query, description = "1 to 100, default 50", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")
     ),
@@ -182,8 +184,9 @@ pub(super) async fn list(
     who: Needs<Read>,
     Params(which): Params<Which>,
 ) -> Result<Json<ListBody<MessageBody>>, Problem> {
-    let Which { status, after, limit } = which;
-    let list = List { client: who.caller().client_id, status, after, limit };
+    let Which { status, sequence, after, limit } = which;
+    let sequence = sequence.map(|sequence| sequence.to_string());
+    let list = List { client: who.caller().client_id, status, sequence, after, limit };
     Ok(ListBody::answer(transactional::list(&v1.cx(&who), list).await?))
 }
 
@@ -320,8 +323,10 @@ pub(super) fn header_key(headers: &HeaderMap, most: usize) -> Result<Option<Stri
 
 /// Keys that we make ourselves are not for callers: theirs would be taken for ours.
 pub(super) fn unreserved(key: String) -> Result<String, Problem> {
-    if ["auto:", "confirm:", "erased:", "forward:"].iter().any(|own| key.starts_with(own)) {
-        let told = "use a key that begins with none of auto:, confirm:, erased: and forward:";
+    let own = ["auto:", "confirm:", "erased:", "forward:", "sequence/"];
+    if own.iter().any(|own| key.starts_with(own)) {
+        let told =
+            "use a key that begins with none of auto:, confirm:, erased:, forward: and sequence/";
         return Err(one_wrong("idempotency_key", told));
     }
     Ok(key)
@@ -343,9 +348,9 @@ fn one_wrong(field: &str, message: &str) -> Problem {
 
 impl FromFields for Which {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let status = fields.optional("status");
+        let (status, sequence) = (fields.optional("status"), fields.optional("sequence"));
         let Listing { after, limit } = Listing::from_fields(fields)?;
-        Some(Self { status: status?, after, limit })
+        Some(Self { status: status?, sequence: sequence?, after, limit })
     }
 }
 

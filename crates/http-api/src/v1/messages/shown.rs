@@ -83,6 +83,8 @@ pub(crate) struct MessageBody {
     subject: Option<String>,
     #[schema(value_type = Object)]
     metadata: Map<String, Value>,
+    /// The sequence that it is part of
+    sequence_id: Option<String>,
     /// How often it was handed to the provider
     #[schema(minimum = 0)]
     attempts: i64,
@@ -201,6 +203,7 @@ impl From<Message> for MessageBody {
             reply_to: message.reply_to,
             subject: message.subject,
             metadata: message.metadata,
+            sequence_id: message.sequence_id,
             attempts: message.attempts,
             provider: message.provider,
             provider_message_id: message.provider_message_id,

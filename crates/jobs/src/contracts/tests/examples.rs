@@ -88,6 +88,27 @@ pub(super) const CAMPAIGN_STEP: &str = r#"{
     "campaign_id": 55
 }"#;
 
+pub(super) const SEQUENCE_STEP: &str = r#"{
+    "contract": "sequence-step",
+    "version": 1,
+    "workspace": "acme",
+    "task": "go_on",
+    "id": "0123456789abcdef0123456789abcdef"
+}"#;
+
+pub(super) const SEQUENCE_EVENT: &str = r#"{
+    "contract": "sequence-event",
+    "version": 1,
+    "workspace": "acme",
+    "event_id": "consent/7",
+    "name": "subscriber.unsubscribed",
+    "origin": "system",
+    "email": "ada@example.org",
+    "user_id": "u-1",
+    "occurred_at": "2026-01-15T14:00:00Z",
+    "data": {"scope": "everything"}
+}"#;
+
 pub(super) const WEBHOOK_FANOUT: &str = r#"{
     "contract": "webhook-fanout",
     "version": 1,
@@ -125,7 +146,7 @@ fn an_example_comes_out_as_it_went_in() {
 
 #[test]
 fn a_body_is_written_in_the_order_of_its_shape() {
-    let probe = &cases()[9];
+    let probe = &cases()[11];
     insta::assert_snapshot!(
         (probe.round_trip)(probe.example).unwrap(),
         @r#"{"contract":"probe","version":1,"run":"2026-05-24-a","number":3,"sent_at":"2026-05-24T12:00:00Z"}"#

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use super::{
     CampaignEmail, CampaignStep, Contract, ContractError, EmailEvent, Kind, LeadEvent,
-    LeadIngestion, Probe, SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
+    LeadIngestion, Probe, SequenceEvent, SequenceStep, SesWebhook, Shape, TransactionalEmail,
+    WebhookDelivery, WebhookFanout,
 };
 
 /// A contract without its type, so that one test goes over all of them.
@@ -25,11 +26,13 @@ struct Case {
     round_trip: fn(&str) -> Result<String, ContractError>,
 }
 
-fn cases() -> [Case; 10] {
+fn cases() -> [Case; 12] {
     [
         case::<TransactionalEmail>(examples::TRANSACTIONAL_EMAIL),
         case::<CampaignEmail>(examples::CAMPAIGN_EMAIL),
         case::<CampaignStep>(examples::CAMPAIGN_STEP),
+        case::<SequenceStep>(examples::SEQUENCE_STEP),
+        case::<SequenceEvent>(examples::SEQUENCE_EVENT),
         case::<SesWebhook>(examples::SES_WEBHOOKS),
         case::<EmailEvent>(examples::EMAIL_EVENTS),
         case::<LeadIngestion>(examples::LEAD_INGESTION),

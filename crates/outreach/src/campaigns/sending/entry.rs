@@ -235,6 +235,7 @@ impl Run {
             email: row.email.as_deref(),
             template_key: self.template_key(row.arm),
             campaign: Some((self.campaign.id.get(), key)),
+            sequence: None,
         })
     }
 }

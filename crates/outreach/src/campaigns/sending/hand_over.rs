@@ -224,6 +224,7 @@ impl<'a> HandOver<'a> {
             subject: ready.subject.clone(),
             template_key: ready.template_key.clone(),
             sequence_id: Some(self.run.campaign.key()),
+            awaited: false,
             provider_message_id: taken.provider_message_id.clone(),
         })
     }
@@ -245,6 +246,7 @@ impl HandOver<'_> {
             subject: subject.unwrap_or_else(|| self.run.campaign.name.clone()),
             template_key,
             sequence_id: Some(self.run.campaign.key()),
+            awaited: false,
             provider_message_id,
         })
     }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tidings_access::{Cx, StorageError};
+use tidings_delivery::letterhead;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::{
     self, Known, Learned, Stored, TemplateKey, Templates, Wanted, variables_known,
 };
 use tidings_kernel::{EmailAddress, Item, Mail};
-use tidings_mail::{Kind, Letter, ListUnsubscribe, Mailbox, compose};
+use tidings_mail::{Letter, Mailbox, compose};
 use tidings_templates::{Compiled, Lines, RenderError, Rendered, Source, compile_lines};
 
 use super::load::Recipient;
@@ -176,7 +177,6 @@ pub(super) struct Desk<'a> {
     from: Mailbox,
     reply_to: Option<EmailAddress>,
     feedback_id: String,
-    list_id: String,
 }
 
 impl<'a> Desk<'a> {
@@ -189,28 +189,20 @@ impl<'a> Desk<'a> {
         let sender = &campaign.sender;
         let from = sender.from_email.as_deref().and_then(|text| text.parse().ok());
         let from: EmailAddress = from.ok_or("the sender's address cannot be read")?;
-        let domain = from.as_str().rsplit_once('@').map_or("localhost", |(_, domain)| domain);
-        // A list is what one can leave with one click: the audience, or else all that the client sends.
-        let list = match campaign.audience {
-            Some(audience) => format!("audience-{audience}"),
-            None => format!("client-{}", campaign.client),
-        };
-        let list_id = format!("{list}.w{}.{domain}", campaign.workspace);
-        let slug = sender.slug.as_deref().map_or("default".to_owned(), word);
-        let key = word(&campaign.key());
+        let feedback_id = letterhead::feedback_id(
+            &campaign.key(),
+            campaign.workspace,
+            "campaign",
+            sender.slug.as_deref(),
+        );
         Ok(Self {
             campaign,
             links,
             labels,
             reply_to: sender.reply_to.as_deref().and_then(|text| text.parse().ok()),
-            feedback_id: format!("{key}:{}:campaign:{slug}", campaign.workspace),
-            list_id,
+            feedback_id,
             from: Mailbox { name: sender.from_name.clone(), email: from },
         })
-    }
-
-    fn domain(&self) -> &str {
-        self.from.email.as_str().rsplit_once('@').map_or("localhost", |(_, domain)| domain)
     }
 
     /// The subject that a person got, or would get now.
@@ -276,13 +268,10 @@ impl<'a> Desk<'a> {
             message_id: self.links.message_id(
                 &row.source(),
                 self.campaign.workspace,
-                self.domain(),
+                letterhead::domain(&self.from.email),
             ),
             date: now,
-            kind: Kind::Marketing {
-                list_unsubscribe: ListUnsubscribe { url: unsubscribe, mailto: None },
-                list_id: Some(self.list_id.clone()),
-            },
+            kind: letterhead::marketing(self.links, &to, &self.from.email),
             feedback_id: Some(self.feedback_id.clone()),
             headers: Vec::new(),
             attachments: Vec::new(),
@@ -310,10 +299,4 @@ impl Unwritten {
     pub(super) fn new(kind: &'static str, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }
     }
-}
-
-/// As it can stand in what Gmail counts complaints by.
-fn word(text: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    text.chars().take(60).map(plain).collect()
 }

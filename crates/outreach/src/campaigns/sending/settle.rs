@@ -179,6 +179,7 @@ fn tell(tx: &mut Tx<'_>, cx: &Cx, id: RecipientId, news: &News<'_>) -> Result<()
         email: row.optional_text(4)?,
         template_key: row.optional_text(5)?,
         campaign: Some((campaign.get(), &key)),
+        sequence: None,
     };
     announce(cx, tx, &announcement(&about, news, cx.now()))
 }

@@ -149,6 +149,7 @@ async fn who_must_wait_is_moved_to_a_later_batch(bed: &Bed) {
         subject: "Hello".to_owned(),
         template_key: None,
         sequence_id: Some("winter".to_owned()),
+        awaited: false,
         provider_message_id: None,
     };
     tidings_delivery::sent::record(&cx, &line, None).await.unwrap();
