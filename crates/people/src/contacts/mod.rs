@@ -167,6 +167,19 @@ pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError>
     Ok(Flags::of(known.as_ref(), &gate.look(cx, email).await?))
 }
 
+/// The name of the time zone where whoever has the address is, if it is known.
+pub async fn timezone(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, StorageError> {
+    let (workspace, email) = (cx.workspace_id().get(), email.clone());
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT l.timezone FROM channel_identities i JOIN leads l ON l.id = i.lead_id
+                   WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
+        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(email.as_str())])?;
+        let zone = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        Ok::<_, DatabaseError>(zone.map(ToOwned::to_owned))
+    });
+    Ok(find.await?)
+}
+
 impl Flags {
     fn of(known: Option<&Known>, against: &Against) -> Self {
         let left = known.is_some_and(|known| known.unsubscribed_at.is_some());

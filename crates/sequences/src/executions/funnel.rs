@@ -81,13 +81,16 @@ impl Changes {
         *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() += 1;
     }
 
+    /// Takes one back, of the step and of the whole.
+    pub(super) fn undo(&mut self, version: i64, step: &str, what: What) {
+        for step in [step, WHOLE] {
+            *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() -= 1;
+        }
+    }
+
     /// Of the sequence as a whole; `Passed` are those who came to its end.
     pub(super) fn whole(&mut self, version: i64, what: What) {
         self.step(version, WHOLE, what);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
     }
 
     pub(super) fn count(self, mut txn: Txn, execution: &Execution) -> Txn {

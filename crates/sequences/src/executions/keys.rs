@@ -51,6 +51,11 @@ pub(crate) fn failed_partition(sequence: &str) -> String {
     format!("FAILED#{sequence}")
 }
 
+/// When a walk failed, by its id.
+pub(crate) fn failed_at(id: &ExecutionId) -> Key {
+    Key::new(format!("EXECUTION#{id}"), "FAILED")
+}
+
 /// By which an erasure finds those of a person.
 pub(crate) fn failed_of(email: &EmailAddress, sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
     Key::new(subscriber(email), format!("FAILEXEC#{sequence}#{}#{id}", time(at)))

@@ -152,5 +152,10 @@ pub(super) fn kept(txn: Txn, execution: &Execution, reason: &str, at: Timestamp)
         at,
         &execution.id,
     ));
-    txn.put(&tables::MAIN, item, Expect::Anything).put(&tables::MAIN, partner, Expect::Anything)
+    let mut pointer = tables::MAIN.bare_item(&keys::failed_at(&execution.id));
+    pointer.set("sequenceId", execution.sequence.as_str());
+    pointer.set("failedAt", time(at));
+    txn.put(&tables::MAIN, item, Expect::Anything)
+        .put(&tables::MAIN, partner, Expect::Anything)
+        .put(&tables::MAIN, pointer, Expect::Anything)
 }

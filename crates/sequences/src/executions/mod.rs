@@ -9,6 +9,7 @@
 //! (`failed`), and looking at all that (`list`, `funnel`, `simulate`). Not here: which event means which of these
 //! (`crate::events`).
 
+mod bulk;
 mod enter;
 mod failed;
 mod funnel;
@@ -25,16 +26,15 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidings_kernel::EmailAddress;
 
+pub use bulk::{Enrolment, EnrolmentId, begin_enrolment, enrolment};
 pub use enter::{Enrol, EnrolError, Entered, Person, Refusal, enrol};
 pub use failed::{Failed, FailedPage, RetryError, drop_failed, list_failed, retry};
 pub use funnel::{Funnel, StepNumbers, funnel};
-pub use leave::{Cause, stop, stop_all};
-pub(crate) use leave::Which;
+pub use leave::{Cause, Which, stop, stop_all};
 pub use list::{Inside, InsidePage, active, of_contact, show, within};
 pub use simulate::{Assumed, Simulate, SimulateError, Simulated, Walked, simulate};
-pub use walk::{Tools, Worker};
-pub(crate) use walk::{hear, WAKING};
-pub use walk::{SkipError, skip_wait};
+pub use walk::{SkipError, Tools, Worker, skip_wait};
+pub(crate) use walk::{Heard, context, hear, part_of};
 
 /// The id of an execution. It sorts as the executions began.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,7 +16,7 @@ use tidings_webhooks::{Announcement, EventType};
 use super::super::Execution;
 use super::Tools;
 use crate::definition::program::{Op, Program};
-use crate::definition::{Mail, Mails, Setting, arm};
+use crate::definition::{Definition, Mails, Setting, Wait};
 
 /// How long a walk waits for another worker that does the same.
 const A_MOMENT: Duration = Duration::from_secs(2);
@@ -87,7 +87,10 @@ pub(super) async fn rest(
     let Some(Op::Wait { wait, .. }) = program.places.get(execution.at).map(|place| &place.op) else {
         return Ok(cx.now());
     };
-    let zone = if wait.asks_zone() { zone(cx, execution).await? } else { None };
+    let zone = match wait {
+        Wait::For(_) => None,
+        Wait::Until { .. } => zone(cx, execution).await?,
+    };
     Ok(wait.ends(cx.now(), zone.as_ref()))
 }
 
@@ -113,7 +116,7 @@ async fn send(
     let Some(client) = tools.versions.client(cx, definition.client.as_str()).await? else {
         return Ok(Acted::Refused(format!("there is no client {}", definition.client)));
     };
-    let mail = chosen(mails, execution);
+    let (mail, _) = mails.of(&execution.email, &definition.id);
     let mut send =
         Send::of_template(client, execution.email.clone(), mail.template.as_str().to_owned());
     send.idempotency_key = Some(format!("sequence/{}/{}", execution.id, execution.at));
@@ -142,7 +145,7 @@ async fn send(
 }
 
 pub(crate) fn part_of(
-    definition: &crate::definition::Definition,
+    definition: &Definition,
     execution: Option<&str>,
 ) -> PartOf {
     PartOf {
@@ -161,15 +164,6 @@ pub(crate) fn context(input: &Value) -> Map<String, Value> {
     }
 }
 
-fn chosen<'m>(mails: &'m Mails, execution: &Execution) -> &'m Mail {
-    match mails {
-        Mails::One(mail) => mail,
-        Mails::Variants(variants) => {
-            &variants[arm::arm(&execution.email, &execution.sequence, variants.len())]
-        }
-    }
-}
-
 /// Why not, if it cannot be done. Whoever is not known any more has nothing that could be changed.
 async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<String>, StorageError> {
     match contacts::update(cx, Update { email: execution.email.clone(), edit }).await {
@@ -180,10 +174,7 @@ async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<Strin
 }
 
 fn settings(values: &BTreeMap<String, Setting>, input: &Value) -> Map<String, Value> {
-    let value = |setting: &Setting| match setting {
-        Setting::Value(value) => value.clone(),
-        Setting::FromTrigger(path) => path.find(input).cloned().unwrap_or(Value::Null),
-    };
+    let value = |setting: &Setting| setting.value(input).cloned().unwrap_or_default();
     values.iter().map(|(name, setting)| (name.clone(), value(setting))).collect()
 }
 

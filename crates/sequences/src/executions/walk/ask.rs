@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::past::{self, Did, Sent};
-use tidings_kernel::{Value, tables};
+use tidings_kernel::{EmailAddress, Value, tables};
 use tidings_outreach::audience::{self, Condition, Walk};
 use tidings_people::contacts::Profile;
 use tidings_people::keys;
 
 use super::super::Execution;
 use crate::definition::Check;
-use crate::definition::program::{Op, Program};
+use crate::definition::program::{self, Op, Program};
+use crate::versions::Versions;
 
 /// How long a walk waits before it looks again whether a mail was sent that is on its way.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,6 +21,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Where it goes on. `None` if that is not known yet.
 pub(super) async fn ask(
     cx: &Cx,
+    versions: &Versions,
     program: &Program,
     execution: &Execution,
 ) -> Result<Option<usize>, StorageError> {
@@ -27,15 +29,15 @@ pub(super) async fn ask(
     else {
         return Ok(Some(program.end()));
     };
-    let holds = answer(cx, program, &execution.email, check).await?;
+    let holds = answer(cx, versions, (program, &execution.email), check).await?;
     Ok(holds.map(|holds| if holds { *yes } else { *no }))
 }
 
 /// Whether it holds. What is not there does not.
 pub(crate) async fn answer(
     cx: &Cx,
-    program: &Program,
-    email: &tidings_kernel::EmailAddress,
+    versions: &Versions,
+    (program, email): (&Program, &EmailAddress),
     check: &Check,
 ) -> Result<Option<bool>, StorageError> {
     Ok(Some(match check {
@@ -59,13 +61,13 @@ pub(crate) async fn answer(
             let found = field_of(cx, email, field).await?;
             found.is_some_and(|found| is_same(&found, wanted))
         }
-        Check::Matches(condition) => matches(cx, program, email, condition).await?,
+        Check::Matches(condition) => matches(cx, versions, (program, email), condition).await?,
     }))
 }
 
 async fn field_of(
     cx: &Cx,
-    email: &tidings_kernel::EmailAddress,
+    email: &EmailAddress,
     field: &str,
 ) -> Result<Option<Value>, StorageError> {
     let item = cx.items().await?.get(&tables::MAIN, &keys::profile(email)).await?;
@@ -78,16 +80,17 @@ async fn field_of(
 }
 
 fn is_same(found: &Value, wanted: &Json) -> bool {
-    serde_json::to_value(found).is_ok_and(|found| crate::definition::program::is_same(&found, wanted))
+    serde_json::to_value(found).is_ok_and(|found| program::is_same(&found, wanted))
 }
 
 async fn matches(
     cx: &Cx,
-    program: &Program,
-    email: &tidings_kernel::EmailAddress,
+    versions: &Versions,
+    (program, email): (&Program, &EmailAddress),
     condition: &Condition,
 ) -> Result<bool, StorageError> {
-    let _ = program;
-    let walk = Walk { condition: condition.clone(), ..Walk::default() };
+    let client = versions.client(cx, program.definition.client.as_str()).await?;
+    let Some(client) = client else { return Ok(false) };
+    let walk = Walk { condition: condition.clone(), client, audience: None, profiles: false };
     Ok(audience::why(cx, &walk, email).await?.meant)
 }

@@ -33,7 +33,9 @@ use act::Acted;
 use rules::Next;
 
 pub use wake::{SkipError, skip_wait};
-pub(crate) use wake::hear;
+pub(crate) use act::{context, part_of};
+pub(crate) use wake::{Heard, hear};
+pub(super) use ask::answer;
 
 /// How long a message waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
@@ -174,7 +176,7 @@ impl Worker {
                     }
                     Acted::Refused(why) => return self.try_again(cx, walk, why).await,
                 },
-                Next::Ask => match ask::ask(cx, &program, &walk.now).await? {
+                Next::Ask => match ask::ask(cx, &self.tools.versions, &program, &walk.now).await? {
                     Some(to) => {
                         walk.asked = true;
                         walk.go(&program, to, cx.now());

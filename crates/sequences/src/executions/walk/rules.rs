@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::{Doing, Execution};
-use crate::definition::program::{Op, Program};
+use crate::definition::program::{Op, Program, choose};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {
@@ -44,7 +44,9 @@ pub(super) fn next(execution: &Execution, program: &Program, now: Timestamp) -> 
             let until = now.saturating_add(timeout).unwrap_or(Timestamp::MAX);
             Next::Sleep(Doing::WaitingFor { event: event.clone(), until })
         }
-        Op::Choice { .. } => Next::Go(program.chosen(execution.at, &execution.input)),
+        Op::Choice { path, branches, default } => {
+            Next::Go(choose(path, branches, *default, &execution.input))
+        }
         Op::Check { .. } => Next::Ask,
         Op::Wait { .. } => Next::Rest,
         Op::Send { .. } | Op::Tag { .. } | Op::Set { .. } | Op::Webhook { .. } => Next::Act,

@@ -8,7 +8,6 @@ use tidings_people::race;
 
 use super::super::funnel::Changes;
 use super::super::{Doing, Execution, ExecutionId, keys, leave, list};
-use crate::definition::filter;
 use crate::definition::program::{Op, Program};
 use crate::versions::Versions;
 
@@ -42,21 +41,18 @@ pub(crate) async fn hear(
     for _ in 0..race::ATTEMPTS {
         let mut met = false;
         for execution in leave::of(items.as_ref(), email).await? {
-            let waits = matches!(&execution.doing, Doing::WaitingFor { event, .. } if event == heard.event);
+            let waits = matches!(execution.doing, Doing::WaitingFor { .. });
             if !waits || execution.since > heard.at {
                 continue;
             }
             let program = versions.program(cx, &execution.sequence, execution.version).await?;
-            let Some(program) = program else { continue };
-            let Some(Op::WaitFor { filter, came, .. }) =
-                program.places.get(execution.at).map(|place| &place.op)
-            else {
-                continue;
-            };
-            if !filter::holds(filter, heard.data) {
+            let place = program.as_ref().and_then(|program| program.place(execution.at));
+            let (Some(program), Some(place)) = (&program, place) else { continue };
+            let Op::WaitFor { came, .. } = place.op else { continue };
+            if !place.op.is_waiting_for(heard.event, heard.data) {
                 continue;
             }
-            match go(cx, &program, &execution, *came).await {
+            match go(cx, program, &execution, came).await {
                 Ok(()) => woken += 1,
                 Err(error) if race::lost(&error) => met = true,
                 Err(error) => return Err(error.into()),
