@@ -5,3 +5,5 @@
 //! whom a condition means (`outreach::audience`).
 
 pub mod definition;
+pub mod executions;
+pub mod versions;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_access::{Actor, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Value};
-use tidings_sql::DatabaseError;
+use tidings_sql::{DatabaseError, Param};
 
 use crate::suppression::{self, Against};
 use store::Known;

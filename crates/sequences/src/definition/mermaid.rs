@@ -30,7 +30,9 @@ pub fn mermaid(definition: &Definition) -> String {
             line(format!("{} -->{label} {}", node(&program, at), node(&program, to)));
         }
     }
-    line("finish([\"end\"])".to_owned());
+    if program.places.iter().any(|place| place.op.nexts().contains(&program.end())) {
+        line("finish([\"end\"])".to_owned());
+    }
     for (number, exit) in definition.exit_on.iter().enumerate() {
         line(format!("x{number}>\"{}\"] -.-> out([\"taken out\"])", escaped(&exit.event)));
     }
@@ -126,8 +128,30 @@ fn question(check: &Check) -> String {
         Check::HasClicked(key) => format!("has clicked {key}?"),
         Check::FieldExists(field) => format!("has {field}?"),
         Check::FieldEquals(field, value) => format!("{field} is {value}?"),
-        Check::Matches(Condition::Audience(slug)) => format!("in audience {slug}?"),
-        Check::Matches(condition) => format!("matches {}?", condition.to_json()),
+        Check::Matches(condition) => format!("{}?", in_words(condition)),
+    }
+}
+
+fn in_words(condition: &Condition) -> String {
+    let joined = |parts: &[Condition], between: &str| match parts {
+        [one] => in_words(one),
+        parts => {
+            let parts: Vec<_> = parts.iter().map(in_words).collect();
+            format!("({})", parts.join(between))
+        }
+    };
+    match condition {
+        Condition::All(parts) if parts.is_empty() => "anybody".to_owned(),
+        Condition::All(parts) => joined(parts, " and "),
+        Condition::Any(parts) => joined(parts, " or "),
+        Condition::Not(inner) => format!("not {}", in_words(inner)),
+        Condition::Audience(slug) => format!("in audience {slug}"),
+        Condition::Tag(tag) => format!("tagged {tag}"),
+        Condition::Known(subject, test) => {
+            let test_name = test.name().replace('_', " ");
+            format!("{} {} {test_name} {}", subject.kind(), subject.name(), test.wanted())
+        }
+        Condition::Contacts(listed) => format!("one of {} addresses", listed.as_slice().len()),
     }
 }
 

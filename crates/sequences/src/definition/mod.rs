@@ -1,7 +1,7 @@
 //! What a sequence is: who enters it, what happens to him step by step, and what takes him out again.
 //!
 //! Here: the definition as values. It is read and checked in `read` and written again in `written`; its form is described
-//! to editors in `schema`. It is made into a program that can be walked in `program`, and drawn in `mermaid`. `path` and
+//! to editors in `schema`, and what it names is listed in `mentions`. It is made into a program that can be walked in `program`, and drawn in `mermaid`. `path` and
 //! `filter` look into the data of events, `time` says when waits end and windows open, and `arm` who gets which variant.
 //! Nothing here has any IO. Not here: where definitions are kept (`versions`), and the walk (`executions`).
 
@@ -9,6 +9,7 @@ mod arm;
 mod fault;
 pub mod filter;
 mod ids;
+mod mentions;
 mod mermaid;
 mod names;
 mod path;
@@ -39,7 +40,7 @@ pub use self::path::PathError;
 pub use self::program::{Op, Place, Program, choose, is_same};
 pub use self::read::{
     MAX_BRANCHES, MAX_BYTES, MAX_CLAUSES, MAX_DEPTH, MAX_EVENTS, MAX_EXITS, MAX_STEPS,
-    MAX_VARIANTS, from_json, read,
+    MAX_VARIANTS, from_json, line_of, read,
 };
 pub use self::schema::schema;
 pub use self::written::to_json;

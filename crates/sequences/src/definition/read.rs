@@ -49,6 +49,11 @@ pub fn read(text: &str) -> Result<Definition, Vec<Fault>> {
     })
 }
 
+/// The line of what is there, or would be, in a file that can be read: for what is found to be wrong later.
+pub fn line_of(text: &str, pointer: &str) -> Option<usize> {
+    marked::parse(text).ok()?.line(pointer)
+}
+
 /// Reads what is JSON already.
 pub fn from_json(value: &Value) -> Result<Definition, Vec<Fault>> {
     let mut reader = Reader::default();

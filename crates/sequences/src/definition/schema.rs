@@ -12,7 +12,8 @@ use super::read::{
 
 const SLUG: &str = "^[a-z0-9][a-z0-9-]{0,39}$";
 const TEMPLATE: &str = "^[a-z0-9_-]+(/[a-z0-9_-]+)*$";
-const EVENT: &str = "^[\\p{L}\\p{N}._:/-]([\\p{L}\\p{N}._:/ -]{0,98}[\\p{L}\\p{N}._:/-])?$";
+/// Looser than what is read: not every validator knows what a letter is beyond ASCII.
+const EVENT: &str = "^\\S(.*\\S)?$";
 const PATH: &str = "^\\$";
 const TIME: &str = "^([01]?[0-9]|2[0-3]):[0-5][0-9]$";
 const ATTRIBUTE: &str = "^[A-Za-z][A-Za-z0-9_]{0,63}$";
@@ -146,7 +147,7 @@ fn definitions() -> Value {
             "set",
             one_key(
                 "set",
-                described("settings", "Attributes of the person. A null takes one away"),
+                &described("settings", "Attributes of the person. A null takes one away"),
             ),
         ),
         ("webhook", webhook()),
@@ -180,7 +181,10 @@ fn words() -> Map<String, Value> {
         "slug": text(SLUG, "1 to 40 lower-case letters, digits and hyphens"),
         "template": text(TEMPLATE, "The key of a template, such as onboarding/welcome"),
         "subject": { "type": "string", "minLength": 1, "maxLength": 500, "description": "In place of the template's own" },
-        "event": text(EVENT, "The name of an event, such as user.signed_up"),
+        "event": {
+            "type": "string", "pattern": EVENT, "maxLength": 100,
+            "description": "The name of an event, such as user.signed_up",
+        },
         "path": text(PATH, "A place in the data of the event, such as $.user.plan or $.items[0].sku"),
         "time": text(TIME, "A time of the day, such as \"09:00\""),
         "zone": { "type": "string", "default": "UTC", "description": "A zone such as Europe/Berlin, for those of whom none is known" },
@@ -357,7 +361,7 @@ fn tag() -> Value {
         "minProperties": 1,
         "properties": { "add": tags, "remove": tags },
     });
-    one_key("tag", change)
+    one_key("tag", &change)
 }
 
 fn webhook() -> Value {
@@ -368,7 +372,7 @@ fn webhook() -> Value {
         "required": ["event"],
         "properties": { "event": to("event"), "data": to("settings") },
     });
-    one_key("webhook", webhook)
+    one_key("webhook", &webhook)
 }
 
 fn exit() -> Value {
@@ -380,10 +384,10 @@ fn exit() -> Value {
             { "type": "null" },
         ],
     });
-    one_key("exit", reason)
+    one_key("exit", &reason)
 }
 
-fn one_key(name: &str, value: Value) -> Value {
+fn one_key(name: &str, value: &Value) -> Value {
     let description = value["description"].clone();
     step(description.as_str().unwrap_or_default(), &[name], json!({ name: value }))
 }

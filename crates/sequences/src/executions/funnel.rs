@@ -10,7 +10,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, Key, Query, Txn, Update, tables};
 
 use super::Execution;
-use crate::definition::program::Program;
+use crate::definition::Program;
 
 /// Over so many items the numbers of a step are spread.
 const SHARDS: u8 = 4;

@@ -18,8 +18,8 @@ mod leave;
 mod list;
 mod record;
 mod simulate;
-#[cfg(test)]
-mod tests;
+
+
 mod walk;
 
 use jiff::Timestamp;

@@ -11,7 +11,7 @@ use tidings_kernel::EmailAddress;
 use tidings_people::contacts;
 
 use super::walk::answer;
-use crate::definition::program::{Op, Program, choose};
+use crate::definition::{Op, Program, choose};
 use crate::definition::Check;
 use crate::versions::Versions;
 

@@ -115,6 +115,9 @@ impl Reader {
         for (name, node) in fields.nodes().filter(|(name, _)| !known.contains(&name.as_str())) {
             let message = match nearest(name, known) {
                 Some(meant) => format!("this key is not known here; did you mean {meant}?"),
+                None if known.len() == 1 => {
+                    format!("this key is not known here; there is only {}", known[0])
+                }
                 None => format!("this key is not known here; there are {}", known.join(", ")),
             };
             self.wrong::<()>(&node.pointer, message);

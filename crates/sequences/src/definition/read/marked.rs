@@ -119,11 +119,11 @@ impl<'t> Loader<'t> {
         depth: usize,
     ) -> Result<Value, Fault> {
         if depth > MAX_NESTING {
-            return Err(at_line(span, pointer, "this is nested too deep"));
+            return Err(at_line(span, "", "this is nested too deep"));
         }
         self.values += 1;
         if self.values > MAX_VALUES {
-            return Err(at_line(span, pointer, "there is too much in it"));
+            return Err(at_line(span, "", "there is too much in it"));
         }
         self.mark(pointer, span);
         match event {
@@ -235,6 +235,8 @@ fn at_line(span: Span, pointer: &str, message: &str) -> Fault {
     Fault { line: Some(span.start.line()), ..Fault::new(pointer, message) }
 }
 
+const TOO_LARGE: &str = "this number is too large; put it in quotes to make it a text";
+
 /// What a word without quotes is, by the core schema of YAML 1.2.
 fn plain(text: &str) -> Result<Value, &'static str> {
     match text {
@@ -250,6 +252,12 @@ fn plain(text: &str) -> Result<Value, &'static str> {
     if !is_number {
         return Ok(Value::String(text.to_owned()));
     }
+    let zeros = unsigned.len() > 1
+        && unsigned.starts_with('0')
+        && unsigned.bytes().all(|byte| byte.is_ascii_digit());
+    if zeros {
+        return Err("put this in quotes if its zeros matter, or leave them out");
+    }
     let digits = text.strip_prefix('+').unwrap_or(text);
     if let Ok(number) = digits.parse::<i64>() {
         return Ok(Value::from(number));
@@ -257,10 +265,11 @@ fn plain(text: &str) -> Result<Value, &'static str> {
     if let Ok(number) = digits.parse::<u64>() {
         return Ok(Value::from(number));
     }
+    if digits.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(TOO_LARGE);
+    }
     match digits.parse::<f64>() {
-        Ok(number) => Number::from_f64(number)
-            .map(Value::Number)
-            .ok_or("this number is too large; put it in quotes to make it a text"),
+        Ok(number) => Number::from_f64(number).map(Value::Number).ok_or(TOO_LARGE),
         // A date, a version, a telephone number.
         Err(_) => Ok(Value::String(text.to_owned())),
     }

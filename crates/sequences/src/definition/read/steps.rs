@@ -10,8 +10,9 @@ use tidings_people::contacts::{Attributes, MAX_TAGS, Tag, check_attribute_name};
 use super::fields::{Fields, Node, Reader, nearest};
 use super::times::{OF_WAIT, OF_WAIT_FOR};
 use super::{MAX_BRANCHES, MAX_DEPTH, MAX_STEPS, MAX_VARIANTS};
+use crate::definition::fault::within;
 use crate::definition::program::key_of;
-use crate::definition::{Action, Branch, Check, Mail, Mails, Setting, Step, Wait, WaitFor};
+use crate::definition::{Action, Branch, Check, Fault, Mail, Mails, Setting, Step, Wait, WaitFor};
 
 /// What a step can do.
 pub(in crate::definition) const KINDS: [&str; 9] =
@@ -126,10 +127,9 @@ impl Reader {
             return self.wrong(&node.pointer, message);
         }
         if let Some(other) = self.ids.insert(text.to_owned(), node.pointer.clone()) {
-            return self.wrong(
-                &node.pointer,
-                format!("{other} is called {text} already; use another name"),
-            );
+            let other = Fault::new(other.trim_end_matches("/id"), "").path();
+            let message = format!("{other} is called {text} already; use another name");
+            return self.wrong(&node.pointer, message);
         }
         Some(text.to_owned())
     }
@@ -354,7 +354,7 @@ impl Reader {
         for fault in Attributes::parse(values).err().unwrap_or_default() {
             let pointer = match fault.name.as_str() {
                 "" if !map.contains_key("") => node.pointer.clone(),
-                name => crate::definition::fault::within(&node.pointer, name),
+                name => within(&node.pointer, name),
             };
             self.wrong::<()>(&pointer, fault.message);
         }

@@ -49,8 +49,14 @@ impl Reader {
             Value::String(text) => self.told(read_duration(text), &node.pointer)?,
             Value::Object(_) => {
                 let names: Vec<_> = UNITS.iter().map(|(names, _)| names[0]).collect();
+                let before = self.faults.len();
                 let fields = self.object(node, &names, "how long")?;
-                self.units(&fields)?
+                let minutes = self.units(&fields)?;
+                // What is misspelt is not nothing.
+                if self.faults.len() > before {
+                    return None;
+                }
+                minutes
             }
             Value::Number(_) => {
                 return self.wrong(&node.pointer, "say the unit too, such as 2 days or 30 minutes");

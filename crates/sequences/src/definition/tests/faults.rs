@@ -30,7 +30,7 @@ exit_on: [ user.cancelled ]
 exitOn: [ "", { event: a, map: { firstName: $.x } } ]
 events: [ { send: partials/footer } ]
 steps:
-  - sned: onboarding/welcome
+  - sends: onboarding/welcome
   - send: Onboarding
     subject: ""
     wait: 1 day
@@ -82,6 +82,11 @@ fn what_is_no_yaml_or_too_much_of_it_is_refused() {
     check("a: !secret x\n", "line 1: a: tags (!name) are not read; leave it out\n");
     check(
         "a: 1e999\n",
+        "line 1: a: this number is too large; put it in quotes to make it a text\n",
+    );
+    check("a: 007\n", "line 1: a: put this in quotes if its zeros matter, or leave them out\n");
+    check(
+        "a: -99999999999999999999\n",
         "line 1: a: this number is too large; put it in quotes to make it a text\n",
     );
     check("? [a]\n: b\n", "line 1: use a plain word as a key\n");
@@ -204,5 +209,18 @@ fn an_event_has_a_plain_name() {
     }
     for bad in ["", " a", "a ", "a#b", "a\nb", "a\"b", &"x".repeat(101)] {
         assert_eq!(with("exitOn", json!([bad])).len(), 1, "{bad}");
+    }
+}
+
+/// Each of these has made some reader of YAML slow or deep.
+#[test]
+fn the_largest_texts_are_answered() {
+    for part in [
+        "[", "{", "- ", "? ", "a: ", "[a,", "{a: b,", "\"", "'", "|\n ", "&a ", "*a ", "!t ", "#",
+        "\n", " ", "\t", "a", "%", "---\n", "a:\n ", "\\u",
+    ] {
+        let text = part.repeat(MAX_BYTES / part.len());
+        assert!(read(&text).is_err(), "{part:?}");
+        assert!(read(&format!("id: x\nsteps: {}", &text[..MAX_BYTES - 20])).is_err(), "{part:?}");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::random;
 use crate::definition::read::{CHECKS, KEYS, KINDS};
-use crate::definition::{Action, Path, Setting, Wait, from_json, read, schema, to_json};
+use crate::definition::{Action, Path, Setting, Wait, from_json, line_of, read, schema, to_json};
 
 /// Everything that can be written, once.
 const EVERYTHING: &str = r#"
@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[track_caller]
-fn waits(wait: Value, expected: &str) {
+fn waits(wait: &Value, expected: &str) {
     let json = json!({ "id": "x", "client": "shop", "steps": [{ "wait": wait }] });
     let read = from_json(&json);
     let told = match &read {
@@ -139,30 +139,31 @@ fn waits(wait: Value, expected: &str) {
 
 #[test]
 fn how_long_is_written_in_words() {
-    waits(json!("2 days"), "2 days");
-    waits(json!(" 1 DAY 1hour 1 min "), "1 day 1 hour 1 minute");
-    waits(json!("1w 2d"), "9 days");
-    waits(json!("90 minutes"), "1 hour 30 minutes");
-    waits(json!({"days": 1, "hours": 36}), "2 days 12 hours");
-    waits(json!("1825 days"), "1825 days");
-    waits(json!("1826 days"), "use at most 5 years");
+    waits(&json!("2 days"), "2 days");
+    waits(&json!(" 1 DAY 1hour 1 min "), "1 day 1 hour 1 minute");
+    waits(&json!("1w 2d"), "9 days");
+    waits(&json!("90 minutes"), "1 hour 30 minutes");
+    waits(&json!({"days": 1, "hours": 36}), "2 days 12 hours");
+    waits(&json!("1825 days"), "1825 days");
+    waits(&json!("1826 days"), "use at most 5 years");
     waits(
-        json!("99999999999999999999 days"),
+        &json!("99999999999999999999 days"),
         "use how long, such as 2 days, 4 hours or 2 days 4 hours",
     );
-    waits(json!({"weeks": u64::MAX}), "use at most 5 years");
+    waits(&json!({"weeks": u64::MAX}), "use at most 5 years");
     let zero = "a wait takes 1 minute at least; leave the step out to go on at once";
     for nothing in [json!("0 days"), json!({"days": 0}), json!({})] {
-        waits(nothing, zero);
+        waits(&nothing, zero);
     }
-    waits(json!(2), "say the unit too, such as 2 days or 30 minutes");
-    waits(json!("2 months"), "a month has no fixed length; use days or weeks");
-    waits(json!("1 year"), "a year has no fixed length; use days or weeks");
-    waits(json!("30 seconds"), "nothing is shorter than a minute; use minutes");
-    waits(json!("1.5 days"), "use whole numbers, such as 36 hours for a day and a half");
-    waits(json!({"days": -1}), "use a whole number that is not negative");
+    waits(&json!(2), "say the unit too, such as 2 days or 30 minutes");
+    waits(&json!("2 months"), "a month has no fixed length; use days or weeks");
+    waits(&json!("1 year"), "a year has no fixed length; use days or weeks");
+    waits(&json!("30 seconds"), "nothing is shorter than a minute; use minutes");
+    waits(&json!("1.5 days"), "use whole numbers, such as 36 hours for a day and a half");
+    waits(&json!({"day": 2}), "this key is not known here; did you mean days?");
+    waits(&json!({"days": -1}), "use a whole number that is not negative");
     for bad in ["", "soon", "2", "days 2", "2 hours 1 day", "1 day 1 day", "-1 day"] {
-        waits(json!(bad), "use how long, such as 2 days, 4 hours or 2 days 4 hours");
+        waits(&json!(bad), "use how long, such as 2 days, 4 hours or 2 days 4 hours");
     }
 }
 
@@ -318,4 +319,33 @@ fn references(value: &Value, found: &mut Vec<String>) {
         Value::Array(list) => list.iter().for_each(|value| references(value, found)),
         _ => {}
     }
+}
+
+#[test]
+fn what_a_definition_names_is_listed_with_its_place() {
+    let definition = read(EVERYTHING).unwrap();
+    let events: Vec<_> = definition.events_named().into_iter().collect();
+    assert_eq!(
+        events,
+        [
+            "email.replied",
+            "user.activated",
+            "user.cancelled",
+            "user.moved",
+            "user.password_changed",
+            "user.signed_up"
+        ]
+    );
+    let written = to_json(&definition);
+    let sent = definition.templates_sent();
+    assert_eq!(sent.len(), 7);
+    for (pointer, key) in sent {
+        assert_eq!(written.pointer(&pointer), Some(&json!(key.as_str())), "{pointer}");
+        let line = line_of(EVERYTHING, &pointer).unwrap();
+        assert!(EVERYTHING.lines().nth(line - 1).unwrap().contains(key.as_str()), "{pointer}");
+    }
+    let asked = definition.audiences_asked();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(written.pointer(&asked[0].0), Some(&json!({"in_audience": "newsletter"})));
+    assert_eq!(line_of("a: [", "/a"), None);
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::random;
-use crate::definition::{Op, Program, choose, is_same, read};
+use crate::definition::{Action, Op, Program, Step, WaitFor, arm, choose, is_same, read};
 
 fn program(text: &str) -> Program {
     Program::of(read(text).unwrap_or_else(|faults| panic!("{faults:?}")))
@@ -127,14 +127,54 @@ proptest! {
             prop_assert_eq!(program.find(&place.step), Some(at));
         }
         let reached = reached(&program);
-        let dead = (0..program.end()).filter(|at| !reached.contains(at));
-        let exits = |at: usize| matches!(program.places[at].op, Op::Exit { .. });
-        for at in dead {
-            // What leads nowhere else is what came before it in its own branch, and all of that exits.
-            let before = program.places.iter().enumerate().take(at);
-            let leads_here = before.filter(|(_, place)| place.op.nexts().contains(&at));
-            prop_assert!(leads_here.clone().all(|(from, _)| !reached.contains(&from)));
-            prop_assert!((0..at).any(exits), "{at} is dead without an exit before it");
+        let mut alive = BTreeSet::new();
+        let ends = goes_on(&program.definition.steps, &mut alive);
+        prop_assert_eq!(reached.contains(&program.end()), ends);
+        let walked = reached.iter().filter_map(|at| program.place(*at));
+        prop_assert_eq!(walked.map(|place| place.step.as_str()).collect::<BTreeSet<_>>(), alive);
+    }
+}
+
+/// Whether something can come after these steps, by the definition alone, and all of them that somebody can come to: what
+/// stands behind an exit is dead, and nothing else is.
+fn goes_on<'d>(steps: &'d [Step], alive: &mut BTreeSet<&'d str>) -> bool {
+    for step in steps {
+        alive.insert(&step.id);
+        let goes_on = match &step.action {
+            Action::Exit { .. } => false,
+            Action::Condition { then, otherwise, .. }
+            | Action::WaitFor(WaitFor { then, otherwise, .. }) => {
+                // Both are looked at, whatever the first says.
+                goes_on(then, alive) | goes_on(otherwise, alive)
+            }
+            Action::Choice { branches, default, .. } => {
+                let some = branches
+                    .iter()
+                    .fold(false, |some, branch| goes_on(&branch.steps, alive) | some);
+                goes_on(default, alive) | some
+            }
+            _ => true,
+        };
+        if !goes_on {
+            return false;
         }
+    }
+    true
+}
+
+#[test]
+fn the_variant_of_a_person_is_that_of_the_seed() {
+    let (email, sequence) = ("Ada@example.org".parse().unwrap(), "spring".parse().unwrap());
+    // SHA-256("ada@example.org:spring") begins with these bytes.
+    for count in 1..=10 {
+        assert_eq!(arm(&email, &sequence, count), 0x867c_8ece % count, "{count}");
+    }
+    let other = "autumn".parse().unwrap();
+    let people = || (0..2_000).map(|number| format!("p{number}@example.org").parse().unwrap());
+    // Even, and one sequence says nothing of another.
+    let first = people().filter(|email| arm(email, &sequence, 2) == 0).count();
+    let both = people().filter(|email| arm(email, &sequence, 2) == arm(email, &other, 2)).count();
+    for count in [first, both] {
+        assert!((900..1_100).contains(&count), "{count}");
     }
 }

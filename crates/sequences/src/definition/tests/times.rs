@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::random;
 use crate::definition::{Action, Definition, Wait, from_json};
 
-fn definition(window: Value, wait: Value) -> Definition {
+fn definition(window: &Value, wait: &Value) -> Definition {
     let all = json!({ "id": "x", "client": "shop", "window": window, "steps": [{ "wait": wait }] });
     from_json(&all).unwrap_or_else(|faults| panic!("{faults:?}"))
 }
@@ -19,8 +19,8 @@ fn at(text: &str) -> Timestamp {
 
 /// Both times with the offset that the clock has there, so that the table says what somebody sees.
 #[track_caller]
-fn ends(wait: Value, zone: &str, now: &str, expected: &str) {
-    let definition = definition(Value::Null, wait);
+fn ends(wait: &Value, zone: &str, now: &str, expected: &str) {
+    let definition = definition(&Value::Null, wait);
     let Action::Wait(wait) = &definition.steps[0].action else { panic!("a wait") };
     let zone = TimeZone::get(zone).unwrap();
     let found = wait.ends(at(now), Some(&zone));
@@ -29,10 +29,10 @@ fn ends(wait: Value, zone: &str, now: &str, expected: &str) {
 
 #[test]
 fn a_wait_takes_its_time_whatever_the_clock_does() {
-    ends(json!("2 days 4 hours"), "UTC", "2026-07-01T10:00Z", "2026-07-03T14:00Z");
+    ends(&json!("2 days 4 hours"), "UTC", "2026-07-01T10:00Z", "2026-07-03T14:00Z");
     // 24 hours over the night that has 23 of them.
-    ends(json!("1 day"), "Europe/Berlin", "2026-03-28T12:00+01:00", "2026-03-29T13:00+02:00");
-    let definition = definition(Value::Null, json!("1825 days"));
+    ends(&json!("1 day"), "Europe/Berlin", "2026-03-28T12:00+01:00", "2026-03-29T13:00+02:00");
+    let definition = definition(&Value::Null, &json!("1825 days"));
     let Action::Wait(wait) = &definition.steps[0].action else { panic!("a wait") };
     assert_eq!(wait.ends(Timestamp::MAX, None), Timestamp::MAX);
 }
@@ -40,49 +40,49 @@ fn a_wait_takes_its_time_whatever_the_clock_does() {
 #[test]
 fn a_wait_until_a_time_ends_when_the_clock_shows_it_next() {
     let nine = || json!({"until": "09:00"});
-    ends(nine(), "Europe/Berlin", "2026-07-01T08:59:59+02:00", "2026-07-01T09:00+02:00");
+    ends(&nine(), "Europe/Berlin", "2026-07-01T08:59:59+02:00", "2026-07-01T09:00+02:00");
     // Right now does not count.
-    ends(nine(), "Europe/Berlin", "2026-07-01T09:00+02:00", "2026-07-02T09:00+02:00");
-    ends(nine(), "Europe/Berlin", "2026-07-01T23:30+02:00", "2026-07-02T09:00+02:00");
-    ends(nine(), "America/New_York", "2026-07-01T23:30+02:00", "2026-07-02T09:00-04:00");
+    ends(&nine(), "Europe/Berlin", "2026-07-01T09:00+02:00", "2026-07-02T09:00+02:00");
+    ends(&nine(), "Europe/Berlin", "2026-07-01T23:30+02:00", "2026-07-02T09:00+02:00");
+    ends(&nine(), "America/New_York", "2026-07-01T23:30+02:00", "2026-07-02T09:00-04:00");
     // The offset is that of the morning, not of the evening before.
-    ends(nine(), "Europe/Berlin", "2026-03-28T20:00+01:00", "2026-03-29T09:00+02:00");
-    ends(nine(), "Europe/Berlin", "2026-10-24T20:00+02:00", "2026-10-25T09:00+01:00");
-    ends(nine(), "America/New_York", "2026-03-07T20:00-05:00", "2026-03-08T09:00-04:00");
-    ends(nine(), "America/New_York", "2026-10-31T20:00-04:00", "2026-11-01T09:00-05:00");
+    ends(&nine(), "Europe/Berlin", "2026-03-28T20:00+01:00", "2026-03-29T09:00+02:00");
+    ends(&nine(), "Europe/Berlin", "2026-10-24T20:00+02:00", "2026-10-25T09:00+01:00");
+    ends(&nine(), "America/New_York", "2026-03-07T20:00-05:00", "2026-03-08T09:00-04:00");
+    ends(&nine(), "America/New_York", "2026-10-31T20:00-04:00", "2026-11-01T09:00-05:00");
 }
 
 #[test]
 fn a_time_that_is_skipped_is_when_it_is_skipped_and_one_that_comes_twice_is_the_first() {
     let half_past_two = || json!({"until": "02:30"});
-    ends(half_past_two(), "Europe/Berlin", "2026-03-29T00:00+01:00", "2026-03-29T03:00+02:00");
-    ends(half_past_two(), "Europe/Berlin", "2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00");
-    ends(half_past_two(), "Europe/Berlin", "2026-10-25T00:00+02:00", "2026-10-25T02:30+02:00");
+    ends(&half_past_two(), "Europe/Berlin", "2026-03-29T00:00+01:00", "2026-03-29T03:00+02:00");
+    ends(&half_past_two(), "Europe/Berlin", "2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00");
+    ends(&half_past_two(), "Europe/Berlin", "2026-10-25T00:00+02:00", "2026-10-25T02:30+02:00");
     // Once a night, also in the one in which it is half past two again.
-    ends(half_past_two(), "Europe/Berlin", "2026-10-25T02:45+02:00", "2026-10-26T02:30+01:00");
-    ends(half_past_two(), "America/New_York", "2026-03-08T00:00-05:00", "2026-03-08T03:00-04:00");
+    ends(&half_past_two(), "Europe/Berlin", "2026-10-25T02:45+02:00", "2026-10-26T02:30+01:00");
+    ends(&half_past_two(), "America/New_York", "2026-03-08T00:00-05:00", "2026-03-08T03:00-04:00");
     let half_past_one = json!({"until": "01:30"});
-    ends(half_past_one, "America/New_York", "2026-11-01T00:00-04:00", "2026-11-01T01:30-04:00");
+    ends(&half_past_one, "America/New_York", "2026-11-01T00:00-04:00", "2026-11-01T01:30-04:00");
 }
 
 #[test]
 fn a_wait_until_a_weekday_ends_on_it() {
     let monday = || json!({"until": "09:00", "weekday": "mon"});
     // The first of July 2026 is a Wednesday.
-    ends(monday(), "Europe/Berlin", "2026-07-01T10:00+02:00", "2026-07-06T09:00+02:00");
-    ends(monday(), "Europe/Berlin", "2026-07-06T08:00+02:00", "2026-07-06T09:00+02:00");
-    ends(monday(), "Europe/Berlin", "2026-07-06T09:00+02:00", "2026-07-13T09:00+02:00");
+    ends(&monday(), "Europe/Berlin", "2026-07-01T10:00+02:00", "2026-07-06T09:00+02:00");
+    ends(&monday(), "Europe/Berlin", "2026-07-06T08:00+02:00", "2026-07-06T09:00+02:00");
+    ends(&monday(), "Europe/Berlin", "2026-07-06T09:00+02:00", "2026-07-13T09:00+02:00");
     // Still Sunday in New York.
-    ends(monday(), "America/New_York", "2026-07-06T04:00+02:00", "2026-07-06T09:00-04:00");
+    ends(&monday(), "America/New_York", "2026-07-06T04:00+02:00", "2026-07-06T09:00-04:00");
     ends(
-        json!({"until": "02:30", "weekday": "sunday"}),
+        &json!({"until": "02:30", "weekday": "sunday"}),
         "Europe/Berlin",
         "2026-03-23T00:00+01:00",
         "2026-03-29T03:00+02:00",
     );
     // Samoa had no 30 December 2011, which would have been a Friday.
     ends(
-        json!({"until": "09:00", "weekday": "fri"}),
+        &json!({"until": "09:00", "weekday": "fri"}),
         "Pacific/Apia",
         "2011-12-29T12:00-10:00",
         "2011-12-31T00:00+14:00",
@@ -92,8 +92,8 @@ fn a_wait_until_a_weekday_ends_on_it() {
 #[test]
 fn the_zone_of_the_definition_is_for_those_without_one() {
     let definition = definition(
-        json!({"from": "09:00", "until": "17:00", "zone": "Asia/Tokyo"}),
-        json!({"until": "09:00", "zone": "Asia/Tokyo"}),
+        &json!({"from": "09:00", "until": "17:00", "zone": "Asia/Tokyo"}),
+        &json!({"until": "09:00", "zone": "Asia/Tokyo"}),
     );
     let Action::Wait(wait) = &definition.steps[0].action else { panic!("a wait") };
     let now = at("2026-07-01T20:00Z");
@@ -106,7 +106,7 @@ fn the_zone_of_the_definition_is_for_those_without_one() {
 /// `open` or when it opens.
 #[track_caller]
 fn opens(window: &Value, zone: &str, now: &str, expected: &str) {
-    let window = definition(window.clone(), json!("1 day")).window.unwrap();
+    let window = definition(window, &json!("1 day")).window.unwrap();
     let zone = TimeZone::get(zone).unwrap();
     let found = window.opens(at(now), Some(&zone));
     let expected = (expected != "open").then(|| at(expected));

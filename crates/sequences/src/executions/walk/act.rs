@@ -15,7 +15,7 @@ use tidings_webhooks::{Announcement, EventType};
 
 use super::super::Execution;
 use super::Tools;
-use crate::definition::program::{Op, Program};
+use crate::definition::{Op, Program};
 use crate::definition::{Definition, Mails, Setting, Wait};
 
 /// How long a walk waits for another worker that does the same.
@@ -195,7 +195,7 @@ async fn tell(
     let Value::Object(data) = told else { return Ok(()) };
     let announcement = Announcement {
         event_id: format!("{}/{}", execution.id, execution.at),
-        event_type: EventType::SequenceWebhook,
+        event_type: EventType::SequenceStep,
         occurred_at: execution.since,
         data,
     };

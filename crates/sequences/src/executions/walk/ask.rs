@@ -12,7 +12,7 @@ use tidings_people::keys;
 
 use super::super::Execution;
 use crate::definition::Check;
-use crate::definition::program::{self, Op, Program};
+use crate::definition::{Op, Program, is_same};
 use crate::versions::Versions;
 
 /// How long a walk waits before it looks again whether a mail was sent that is on its way.
@@ -59,7 +59,7 @@ pub(crate) async fn answer(
         },
         Check::FieldEquals(field, wanted) => {
             let found = field_of(cx, email, field).await?;
-            found.is_some_and(|found| is_same(&found, wanted))
+            found.is_some_and(|found| equals(&found, wanted))
         }
         Check::Matches(condition) => matches(cx, versions, (program, email), condition).await?,
     }))
@@ -79,8 +79,8 @@ async fn field_of(
     })
 }
 
-fn is_same(found: &Value, wanted: &Json) -> bool {
-    serde_json::to_value(found).is_ok_and(|found| program::is_same(&found, wanted))
+fn equals(found: &Value, wanted: &Json) -> bool {
+    serde_json::to_value(found).is_ok_and(|found| is_same(&found, wanted))
 }
 
 async fn matches(

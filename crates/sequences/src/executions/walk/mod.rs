@@ -27,7 +27,7 @@ use tidings_people::race;
 
 use super::funnel::{Changes, What};
 use super::{Doing, Execution, ExecutionId, bulk, keys, leave};
-use crate::definition::program::Program;
+use crate::definition::Program;
 use crate::versions::Versions;
 use act::Acted;
 use rules::Next;

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::super::{Doing, Execution};
-use crate::definition::program::{Op, Program, choose};
+use crate::definition::{Op, Program, choose};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Next {

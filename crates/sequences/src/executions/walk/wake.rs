@@ -8,7 +8,7 @@ use tidings_people::race;
 
 use super::super::funnel::Changes;
 use super::super::{Doing, Execution, ExecutionId, keys, leave, list};
-use crate::definition::program::{Op, Program};
+use crate::definition::{Op, Program};
 use crate::versions::Versions;
 
 /// What happened, to those who wait for it.
