@@ -137,7 +137,8 @@ fn furnish(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<(Pr
          <p><a href=\"{{{{ unsubscribeUrl }}}}\">Unsubscribe</a></p></body></html>",
         paragraph.repeat(12)
     );
-    let template = json!({ "subject": "News for {{ firstName }}", "html": html, "status": "active" });
+    let template =
+        json!({ "subject": "News for {{ firstName }}", "html": html, "status": "active" });
     server.ask("PUT", "/v1/templates/news", &template.to_string())?;
     Ok((product, server))
 }

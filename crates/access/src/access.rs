@@ -84,8 +84,10 @@ impl Access {
         }
         let name = workspace.clone();
         let find = self.database.read(move |tx| {
-            let rows =
-                tx.query("SELECT id FROM workspaces WHERE name = $1", &[Param::Text(name.as_str())])?;
+            let rows = tx.query(
+                "SELECT id FROM workspaces WHERE name = $1",
+                &[Param::Text(name.as_str())],
+            )?;
             rows.first().map(|row| row.int(0)).transpose()
         });
         let found: Result<Option<i64>, DatabaseError> = find.await;
