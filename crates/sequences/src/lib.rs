@@ -5,5 +5,6 @@
 //! whom a condition means (`outreach::audience`).
 
 pub mod definition;
+pub mod events;
 pub mod executions;
 pub mod versions;

@@ -13,6 +13,7 @@ mod show;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
+mod user_ids;
 mod values;
 pub(crate) mod write;
 
@@ -33,6 +34,7 @@ pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub(crate) use store::MAX_ADDRESSES;
 pub use store::ensure;
+pub use user_ids::{MAX_USER_ID, learn_user_id, of_user_id};
 pub use values::check_name as check_attribute_name;
 pub use values::{
     Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,

@@ -121,7 +121,8 @@ async fn page(
         return Ok(Err("its sequence is gone".to_owned()));
     };
     let condition = enrolment.condition.clone();
-    let walk = Walk { condition, client: active.client, audience: active.audience, profiles: false };
+    let walk =
+        Walk { condition, client: active.client, audience: active.audience, profiles: false };
     let found = audience::page(cx, &walk, enrolment.cursor.as_deref(), PAGE).await?;
     for member in &found.contacts {
         let cmd = Enrol {

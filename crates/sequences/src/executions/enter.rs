@@ -50,7 +50,9 @@ pub enum Entered {
     /// He is in it, and goes on where he is.
     AlreadyIn(ExecutionId),
     /// He was in it not long ago.
-    TooSoon { again_at: Timestamp },
+    TooSoon {
+        again_at: Timestamp,
+    },
     /// This cause has let him in before.
     Before,
     Refused(Refusal),

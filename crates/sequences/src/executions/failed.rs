@@ -91,8 +91,7 @@ pub async fn drop_failed(cx: &Cx, sequence: &str, id: &ExecutionId) -> Result<()
 
 fn gone(txn: Txn, key: &Key, failed: &Failed) -> Txn {
     let Failed { execution, failed_at, .. } = failed;
-    let partner =
-        keys::failed_of(&execution.email, &execution.sequence, *failed_at, &execution.id);
+    let partner = keys::failed_of(&execution.email, &execution.sequence, *failed_at, &execution.id);
     txn.delete(&tables::MAIN, key.clone(), Expect::Present)
         .delete(&tables::MAIN, partner, Expect::Anything)
         .delete(&tables::MAIN, keys::failed_at(&execution.id), Expect::Anything)

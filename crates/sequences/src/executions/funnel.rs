@@ -62,8 +62,7 @@ pub struct Funnel {
 }
 
 impl What {
-    const ALL: [Self; 5] =
-        [Self::Entered, Self::Passed, Self::Skipped, Self::Failed, Self::Left];
+    const ALL: [Self; 5] = [Self::Entered, Self::Passed, Self::Skipped, Self::Failed, Self::Left];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -138,7 +137,8 @@ pub async fn funnel(cx: &Cx, program: &Program, version: i64) -> Result<Funnel, 
         }
     }
     let of = |step: &str| {
-        let [entered, passed, skipped, failed, left] = numbers.get(step).copied().unwrap_or_default();
+        let [entered, passed, skipped, failed, left] =
+            numbers.get(step).copied().unwrap_or_default();
         let waiting = entered - passed - failed - left;
         StepNumbers { step: step.to_owned(), entered, waiting, passed, skipped, failed, left }
     };

@@ -57,7 +57,12 @@ pub(crate) fn failed_at(id: &ExecutionId) -> Key {
 }
 
 /// By which an erasure finds those of a person.
-pub(crate) fn failed_of(email: &EmailAddress, sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
+pub(crate) fn failed_of(
+    email: &EmailAddress,
+    sequence: &str,
+    at: Timestamp,
+    id: &ExecutionId,
+) -> Key {
     Key::new(subscriber(email), format!("FAILEXEC#{sequence}#{}#{id}", time(at)))
 }
 

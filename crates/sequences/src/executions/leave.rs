@@ -23,7 +23,10 @@ pub enum Which {
     /// All but transactional ones.
     Marketing,
     /// Those of marketing that are part of an audience, for one client or for all.
-    Audience { audience: String, client: Option<String> },
+    Audience {
+        audience: String,
+        client: Option<String>,
+    },
     Sequence(String),
 }
 
@@ -82,11 +85,7 @@ pub async fn stop_all(
     Err(StoreError::Conflict.into())
 }
 
-async fn leave(
-    cx: &Cx,
-    items: &dyn ItemStore,
-    execution: &Execution,
-) -> Result<(), StoreError> {
+async fn leave(cx: &Cx, items: &dyn ItemStore, execution: &Execution) -> Result<(), StoreError> {
     let mut changes = Changes::default();
     counted(&mut changes, execution, What::Left);
     let txn = changes.count(execution.end(Txn::new()), execution);
@@ -130,7 +129,8 @@ impl Which {
                 let program = versions.program(cx, &execution.sequence, execution.version).await?;
                 program.is_some_and(|program| {
                     let definition = &program.definition;
-                    let is_of = definition.audience.as_ref().is_some_and(|of| of.as_str() == audience);
+                    let is_of =
+                        definition.audience.as_ref().is_some_and(|of| of.as_str() == audience);
                     let by = client.as_deref().is_none_or(|one| one == definition.client.as_str());
                     !execution.transactional && is_of && by
                 })

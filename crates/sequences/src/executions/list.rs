@@ -52,8 +52,11 @@ pub async fn within(
         })
         .collect();
     let wanted: Vec<_> = lines.iter().map(|(id, ..)| keys::state(id)).collect();
-    let found =
-        if wanted.is_empty() { Vec::new() } else { items.batch_get(&tables::MAIN, &wanted).await? };
+    let found = if wanted.is_empty() {
+        Vec::new()
+    } else {
+        items.batch_get(&tables::MAIN, &wanted).await?
+    };
     let mut inside = Vec::with_capacity(lines.len());
     for ((id, email, started_at), state) in lines.into_iter().zip(found) {
         let execution = state.as_ref().map(Execution::read).transpose()?;

@@ -19,7 +19,6 @@ mod list;
 mod record;
 mod simulate;
 
-
 mod walk;
 
 use jiff::Timestamp;
@@ -33,8 +32,8 @@ pub use funnel::{Funnel, StepNumbers, funnel};
 pub use leave::{Cause, Which, stop, stop_all};
 pub use list::{Inside, InsidePage, active, of_contact, show, within};
 pub use simulate::{Assumed, Simulate, SimulateError, Simulated, Walked, simulate};
-pub use walk::{SkipError, Tools, Worker, skip_wait};
 pub(crate) use walk::{Heard, context, hear, part_of};
+pub use walk::{SkipError, Tools, Worker, skip_wait};
 
 /// The id of an execution. It sorts as the executions began.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,7 +16,8 @@ impl Execution {
         let mut of_subscriber =
             tables::MAIN.bare_item(&keys::of_subscriber(&self.email, &self.sequence));
         of_subscriber.set("sequenceId", self.sequence.as_str());
-        let mut of_sequence = tables::MAIN.bare_item(&keys::of_sequence(&self.email, &self.sequence));
+        let mut of_sequence =
+            tables::MAIN.bare_item(&keys::of_sequence(&self.email, &self.sequence));
         of_sequence.set("email", self.email.as_str());
         for row in [&mut of_subscriber, &mut of_sequence] {
             row.set("executionArn", self.arn());
@@ -126,9 +127,7 @@ impl Execution {
         };
         let text = |name: &'static str| item.text(name).ok_or_else(|| damaged(name));
         let number = |name: &'static str| item.integer(name).ok_or_else(|| damaged(name));
-        let at = |name: &'static str| {
-            text(name)?.parse::<Timestamp>().map_err(|_| damaged(name))
-        };
+        let at = |name: &'static str| text(name)?.parse::<Timestamp>().map_err(|_| damaged(name));
         let until = item.text("until").map(|_| at("until")).transpose()?;
         let doing = match (until, item.text("event")) {
             (None, _) => Doing::Going,

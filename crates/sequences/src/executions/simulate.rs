@@ -2,8 +2,8 @@
 //!
 //! Conditions are asked as they are now, waits pass in no time, and what is waited for comes or does not as it is assumed.
 
-use jiff::{SignedDuration, Timestamp};
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::eligibility::{self, Kind, Question, Verdict};
@@ -11,8 +11,8 @@ use tidings_kernel::EmailAddress;
 use tidings_people::contacts;
 
 use super::walk::answer;
-use crate::definition::{Op, Program, choose};
 use crate::definition::Check;
+use crate::definition::{Op, Program, choose};
 use crate::versions::Versions;
 
 /// More steps than any definition has.

@@ -7,26 +7,30 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 use tidings_access::{Cx, StorageError};
-use tidings_delivery::transactional::{
-    AcceptError, Lines, PartKind, PartOf, Send, Status,
-};
+use tidings_delivery::transactional::{AcceptError, Lines, PartKind, PartOf, Send, Status};
 use tidings_people::contacts::{self, Attributes, Edit, TagChange, Update, UpdateError};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::super::Execution;
 use super::Tools;
-use crate::definition::{Op, Program};
 use crate::definition::{Definition, Mails, Setting, Wait};
+use crate::definition::{Op, Program};
 
 /// How long a walk waits for another worker that does the same.
 const A_MOMENT: Duration = Duration::from_secs(2);
 
 pub(super) enum Acted {
-    Done { next: usize },
+    Done {
+        next: usize,
+    },
     /// A mail that was not sent, for a reason that its row has.
-    Skipped { next: usize },
+    Skipped {
+        next: usize,
+    },
     /// It is not the time for it yet.
-    Later { until: Timestamp },
+    Later {
+        until: Timestamp,
+    },
     NotNow(String, Duration),
     /// It could not be done, and perhaps never can.
     Refused(String),
@@ -47,7 +51,9 @@ pub(super) async fn act(
             let add = TagChange::Add(add.iter().cloned().collect());
             let remove = TagChange::Remove(remove.iter().cloned().collect::<BTreeSet<_>>());
             for change in [add, remove] {
-                if let Some(why) = edit(cx, execution, Edit { tags: Some(change), ..Edit::default() }).await? {
+                if let Some(why) =
+                    edit(cx, execution, Edit { tags: Some(change), ..Edit::default() }).await?
+                {
                     return Ok(Acted::Refused(why));
                 }
             }
@@ -84,7 +90,8 @@ pub(super) async fn rest(
     program: &Program,
     execution: &Execution,
 ) -> Result<Timestamp, StorageError> {
-    let Some(Op::Wait { wait, .. }) = program.places.get(execution.at).map(|place| &place.op) else {
+    let Some(Op::Wait { wait, .. }) = program.places.get(execution.at).map(|place| &place.op)
+    else {
         return Ok(cx.now());
     };
     let zone = match wait {
@@ -144,10 +151,7 @@ async fn send(
     }
 }
 
-pub(crate) fn part_of(
-    definition: &Definition,
-    execution: Option<&str>,
-) -> PartOf {
+pub(crate) fn part_of(definition: &Definition, execution: Option<&str>) -> PartOf {
     PartOf {
         sequence: definition.id.to_string(),
         execution: execution.map(ToOwned::to_owned),
@@ -200,8 +204,8 @@ async fn tell(
         data,
     };
     let within = cx.clone();
-    let tell = cx.database().write_committed(move |tx| {
-        tidings_webhooks::announce(&within, tx, &announcement)
-    });
+    let tell = cx
+        .database()
+        .write_committed(move |tx| tidings_webhooks::announce(&within, tx, &announcement));
     Ok(tell.await?)
 }

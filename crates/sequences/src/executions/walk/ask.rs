@@ -25,7 +25,8 @@ pub(super) async fn ask(
     program: &Program,
     execution: &Execution,
 ) -> Result<Option<usize>, StorageError> {
-    let Some(Op::Check { check, yes, no }) = program.places.get(execution.at).map(|place| &place.op)
+    let Some(Op::Check { check, yes, no }) =
+        program.places.get(execution.at).map(|place| &place.op)
     else {
         return Ok(Some(program.end()));
     };
@@ -46,12 +47,8 @@ pub(crate) async fn answer(
             Sent::No => false,
             Sent::OnItsWay => return Ok(None),
         },
-        Check::HasOpened(template) => {
-            past::has_event(cx, email, Did::Open, template).await?
-        }
-        Check::HasClicked(template) => {
-            past::has_event(cx, email, Did::Click, template).await?
-        }
+        Check::HasOpened(template) => past::has_event(cx, email, Did::Open, template).await?,
+        Check::HasClicked(template) => past::has_event(cx, email, Did::Click, template).await?,
         Check::FieldExists(field) => match field_of(cx, email, field).await? {
             None | Some(Value::Null) => false,
             Some(Value::S(text)) => !text.is_empty(),

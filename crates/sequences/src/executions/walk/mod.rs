@@ -32,10 +32,10 @@ use crate::versions::Versions;
 use act::Acted;
 use rules::Next;
 
-pub use wake::{SkipError, skip_wait};
 pub(crate) use act::{context, part_of};
-pub(crate) use wake::{Heard, hear};
 pub(super) use ask::answer;
+pub(crate) use wake::{Heard, hear};
+pub use wake::{SkipError, skip_wait};
 
 /// How long a message waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
