@@ -18,6 +18,8 @@ mod leave;
 mod list;
 mod record;
 mod simulate;
+#[cfg(test)]
+mod tests;
 
 mod walk;
 

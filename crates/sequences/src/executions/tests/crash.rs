@@ -15,10 +15,7 @@ use tidings_testbed::{Bed, each_store};
 
 use crate::world::World;
 
-each_store!(
-    wherever_a_worker_ends_every_mail_goes_out_once,
-    two_nodes_take_every_step_once,
-);
+each_store!(wherever_a_worker_ends_every_mail_goes_out_once, two_nodes_take_every_step_once,);
 
 const STEPS: &str = "
 steps:
@@ -135,8 +132,11 @@ struct Unreliable {
 
 impl Unreliable {
     fn roll(&self) -> u64 {
-        let step = |seed: u64| seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let seed = self.seed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seed| Some(step(seed)));
+        let step = |seed: u64| {
+            seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+        };
+        let seed =
+            self.seed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |seed| Some(step(seed)));
         step(seed.unwrap()) >> 33
     }
 }

@@ -2,10 +2,9 @@
 
 use serde_json::json;
 use tidings_kernel::EmailAddress;
-use tidings_people::suppression;
 use tidings_testbed::{Bed, each_store};
 
-use crate::executions::{Cause, Entered, Refusal, Which, enrol, stop_all};
+use crate::executions::{Cause, Entered, Which, enrol, stop_all};
 use crate::executions::{Enrol, Person};
 use crate::world::World;
 
@@ -19,7 +18,9 @@ each_store!(
 );
 
 fn with(reentry: &str) -> String {
-    format!("id: welcome\nreentry: {reentry}\nsteps: [ {{ send: a }}, {{ wait: 2 days }}, {{ send: b }} ]")
+    format!(
+        "id: welcome\nreentry: {reentry}\nsteps: [ {{ send: a }}, {{ wait: 2 days }}, {{ send: b }} ]"
+    )
 }
 
 async fn coming_again_begins_anew(bed: &Bed) {
@@ -32,10 +33,7 @@ async fn coming_again_begins_anew(bed: &Bed) {
         Entered::Restarted(_)
     ));
     world.days(3).await;
-    assert_eq!(
-        world.outbox(),
-        ["ada@example.org a", "ada@example.org a", "ada@example.org b"]
-    );
+    assert_eq!(world.outbox(), ["ada@example.org a", "ada@example.org a", "ada@example.org b"]);
     let funnel = world.funnel("welcome").await;
     assert_eq!((funnel.entered, funnel.active, funnel.completed, funnel.left), (2, 0, 1, 1));
 }

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 use tidings_kernel::tables;
-use tidings_people::consent::{self, By};
-use tidings_people::contacts::{self, TagChange, Upsert};
+use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
 
-use crate::executions::{Doing, Entered, Refusal, keys, list_failed, retry, skip_wait, stop, within};
+use crate::executions::{Doing, Entered, keys, list_failed, retry, skip_wait, stop, within};
 use crate::world::World;
 
 each_store!(
@@ -261,10 +260,7 @@ async fn a_running_walk_stays_with_its_version(bed: &Bed) {
     world.define("id: welcome\nsteps: [ { send: c } ]").await;
     world.enrol("eve@example.org", "welcome", json!({})).await;
     world.days(3).await;
-    assert_eq!(
-        world.outbox(),
-        ["ada@example.org a", "eve@example.org c", "ada@example.org b"]
-    );
+    assert_eq!(world.outbox(), ["ada@example.org a", "eve@example.org c", "ada@example.org b"]);
 }
 
 async fn a_mail_waits_for_its_window(bed: &Bed) {
