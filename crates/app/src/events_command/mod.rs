@@ -1,5 +1,6 @@
 //! `tidings events` and `tidings stats`.
 
+mod send;
 mod stats;
 
 use clap::{Args, Subcommand};
@@ -21,6 +22,7 @@ pub(crate) use stats::{StatsArgs, stats};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"team\"}'
   tidings events list --contact ada@example.org --workspace acme
   tidings events list --sequence spring --type click --from 2026-07-01T00:00:00Z
   tidings events recompute --message t-101
@@ -39,6 +41,8 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Subcommand)]
 enum EventsCommand {
+    /// Tell that something happened to a person, as POST /v1/events does
+    Send(send::SendArgs),
     /// Print the events of a contact, a template or a sequence, the newest first
     List(ListArgs),
     /// Decide anew whether people or machines opened and clicked, from the facts that were kept
@@ -136,6 +140,10 @@ pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Fail
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match args.command {
         EventsCommand::Stray { limit } => strays(&open, limit).await,
+        EventsCommand::Send(event) => match open.inside(args.workspace).await {
+            Ok(cx) => send::send(&open, &cx, event).await,
+            Err(failure) => Err(failure),
+        },
         EventsCommand::Recompute(what) => match open.inside(args.workspace).await {
             Ok(cx) => decide_anew(&open, &cx, what).await,
             Err(failure) => Err(failure),
