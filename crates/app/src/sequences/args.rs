@@ -100,7 +100,7 @@ folder, `tidings apply FOLDER --dry-run` checks them together.")]
         /// The file, in YAML or JSON
         file: PathBuf,
     },
-    /// Let nobody in; whoever is in it goes on
+    /// Let nobody in, and let no event send a mail; whoever is in it goes on
     Pause {
         /// Its id
         sequence: Slug,
@@ -110,7 +110,7 @@ folder, `tidings apply FOLDER --dry-run` checks them together.")]
         /// Its id
         sequence: Slug,
     },
-    /// Put a sequence away: it takes nobody and hears no events; whoever is in it goes on
+    /// Put a sequence away until it is applied again; whoever is in it goes on
     Archive {
         /// Its id
         sequence: Slug,

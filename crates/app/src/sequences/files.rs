@@ -45,10 +45,6 @@ impl Written {
         lined.sort_by_key(|(line, _)| *line);
         lined.into_iter().map(|(line, fault)| told(&self.path, fault, line)).collect()
     }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 fn told(path: &Path, fault: &Fault, line: Option<usize>) -> String {

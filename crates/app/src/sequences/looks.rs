@@ -1,5 +1,6 @@
 //! Looking at sequences: which there are, what they are, how people go through them, and how somebody would.
 
+use jiff::Timestamp;
 use serde_json::json;
 use tidings_access::{Cx, Limit, Slug};
 use tidings_sequences::definition::{from_json, mermaid};
@@ -201,7 +202,7 @@ pub(super) async fn funnel(
         return form.print(&value, "");
     }
     let head = format!(
-        "{id}, version {}: {} entered, {} are in it, {} came to the end, {} left, {} failed.\n\n",
+        "{id}, version {}: {} entered; {} in it now, {} at the end, {} left, {} failed.\n\n",
         funnel.version,
         grouped(funnel.entered),
         grouped(funnel.active),
@@ -248,11 +249,25 @@ pub(super) async fn simulate(form: Form, cx: &Cx, cmd: Simulate) -> Result<(), F
         }));
         let after = crate::campaigns::long(one.at.duration_since(cmd.at));
         let (step, kind) = (one.step.clone(), one.kind.to_owned());
-        table.row(vec![minute(one.at), after, step, kind, one.told.clone()]);
+        table.row(vec![day_and_minute(one.at), after, step, kind, readable(&one.told)]);
     }
     let end = simulated.ended_at;
     values.push(json!({ "at": end, "step": "", "kind": "end", "told": "" }));
     let after = crate::campaigns::long(end.duration_since(cmd.at));
-    table.row(vec![minute(end), after, String::new(), "end".to_owned(), String::new()]);
+    table.row(vec![day_and_minute(end), after, String::new(), "end".to_owned(), String::new()]);
     form.list(&values, &table, "")
+}
+
+/// Windows and weekdays decide much of it.
+fn day_and_minute(at: Timestamp) -> String {
+    at.strftime("%a %Y-%m-%d %H:%M").to_string()
+}
+
+/// With the times in it as the others have them.
+fn readable(told: &str) -> String {
+    let words = told.split(' ').map(|word| match word.parse::<Timestamp>() {
+        Ok(at) => day_and_minute(at),
+        Err(_) => word.to_owned(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }

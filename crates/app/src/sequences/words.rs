@@ -12,7 +12,7 @@ pub(super) fn does(op: &Op) -> String {
         Op::Send { mails: Mails::One(mail), .. } => format!("send {}", mail.template),
         Op::Send { mails: Mails::Variants(mails), .. } => {
             let first = mails.first().map(|mail| mail.template.to_string()).unwrap_or_default();
-            format!("send {first} or {} other", mails.len().saturating_sub(1))
+            format!("send {first} ({} variants)", mails.len())
         }
         Op::Wait { wait: Wait::For(long), .. } => format!("wait {}", brief(*long)),
         Op::Wait { wait: Wait::Until { weekday, time, .. }, .. } => {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 /// The order in which people write these names. All others come after them, by their letters.
-const ORDER: [&str; 46] = [
+const ORDER: [&str; 47] = [
     "id",
     "name",
     "description",
@@ -14,6 +14,7 @@ const ORDER: [&str; 46] = [
     "topic",
     "trigger",
     "event",
+    "field",
     "value",
     "path",
     "template",

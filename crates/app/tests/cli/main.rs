@@ -21,6 +21,7 @@ mod mail;
 mod people;
 mod postgres;
 mod queues;
+mod sequences;
 mod serve;
 mod story;
 mod templates;
