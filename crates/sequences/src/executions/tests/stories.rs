@@ -143,6 +143,8 @@ steps:
         .await;
     world.enrol("ada@example.org", "checks", json!({ "plan": "pro" })).await;
     // The mail is on its way when it is asked about, and the walk waits for it.
+    world.run().await;
+    assert_eq!(world.outbox(), ["ada@example.org a"]);
     world.hours(1).await;
     let mut sent = world.outbox();
     sent.sort();
@@ -181,16 +183,16 @@ steps:
 
 async fn what_was_wrong_is_tried_again_and_then_kept_as_failed(bed: &Bed) {
     let world = World::new(bed).await;
-    world.template("needy", "{{ order }}").await;
+    require(&world, "needy", &["order"]).await;
     world.define("id: needy\nsteps: [ { send: needy }, { send: a } ]").await;
     let cx = world.cx().await;
-    require(&world, "needy", &["order"]).await;
     world.enrol("ada@example.org", "needy", json!({})).await;
     world.run().await;
     let waiting = world.inside("ada@example.org").await;
     assert_eq!(waiting[0].tries, 1);
     assert!(matches!(waiting[0].doing, Doing::Waiting { .. }));
-    world.hours(1).await;
+    // Three times, and each later than the one before.
+    world.hours(3).await;
     assert_eq!(world.inside("ada@example.org").await, []);
     let failed = list_failed(&cx, "needy", None, 10).await.unwrap().failed;
     assert_eq!(failed.len(), 1);
