@@ -88,7 +88,7 @@ pub async fn stop_all(
 async fn leave(cx: &Cx, items: &dyn ItemStore, execution: &Execution) -> Result<(), StoreError> {
     let mut changes = Changes::default();
     counted(&mut changes, execution, What::Left);
-    let txn = changes.count(execution.end(Txn::new()), execution);
+    let txn = changes.count(execution.end(Txn::new()), &execution.id, &execution.sequence);
     items.transact(txn.enqueue(execution.stopped(cx.workspace()))).await
 }
 
