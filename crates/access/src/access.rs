@@ -75,6 +75,28 @@ impl Access {
         Ok(name.map(|name| self.cx(WorkspaceId(workspace_id), name, Actor::Worker)))
     }
 
+    /// For a worker whose message has the name. `None` if there is no such workspace.
+    pub async fn working_in(&self, workspace: &Workspace) -> Result<Option<Cx>, DatabaseError> {
+        let is_it = |(_, name): &(&i64, &Workspace)| *name == workspace;
+        let known = self.names().iter().find(is_it).map(|(id, _)| *id);
+        if let Some(id) = known {
+            return Ok(Some(self.cx(WorkspaceId(id), workspace.clone(), Actor::Worker)));
+        }
+        let name = workspace.clone();
+        let find = self.database.read(move |tx| {
+            let rows = tx.query(
+                "SELECT id FROM workspaces WHERE name = $1",
+                &[Param::Text(name.as_str())],
+            )?;
+            rows.first().map(|row| row.int(0)).transpose()
+        });
+        let found: Result<Option<i64>, DatabaseError> = find.await;
+        match found? {
+            Some(id) => self.working_for(id).await,
+            None => Ok(None),
+        }
+    }
+
     async fn find_name(&self, workspace_id: i64) -> Result<Option<Workspace>, DatabaseError> {
         let find = self.database.read(move |tx| {
             let rows =

@@ -9,5 +9,5 @@ pub mod heard;
 pub mod import;
 pub mod keys;
 mod news;
-mod race;
+pub mod race;
 pub mod suppression;

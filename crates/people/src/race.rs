@@ -3,10 +3,10 @@
 use tidings_kernel::{Cancellation, StoreError};
 
 /// So often somebody loads and decides again before he gives up.
-pub(crate) const ATTEMPTS: usize = 30;
+pub const ATTEMPTS: usize = 30;
 
 /// Whether somebody else was faster. Then nothing was written, and what was loaded is out of date.
-pub(crate) fn lost(error: &StoreError) -> bool {
+pub fn lost(error: &StoreError) -> bool {
     match error {
         StoreError::Conflict => true,
         StoreError::Cancelled(reasons) => reasons.iter().any(|reason| {

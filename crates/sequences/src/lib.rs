@@ -5,3 +5,8 @@
 //! whom a condition means (`outreach::audience`).
 
 pub mod definition;
+pub mod events;
+pub mod executions;
+pub mod versions;
+#[cfg(test)]
+mod world;

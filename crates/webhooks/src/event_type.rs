@@ -29,6 +29,8 @@ pub enum EventType {
     CampaignFinished,
     CampaignCancelled,
     CampaignFailed,
+    /// A step of a sequence says so.
+    SequenceStep,
 }
 
 /// An event that is sent on request, to one endpoint, whatever that wants.
@@ -42,7 +44,7 @@ pub struct EventTypeError(String);
 const ECHOED: usize = 40;
 
 impl EventType {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::EmailSent,
         Self::EmailDelivered,
         Self::EmailDelayed,
@@ -65,6 +67,7 @@ impl EventType {
         Self::CampaignFinished,
         Self::CampaignCancelled,
         Self::CampaignFailed,
+        Self::SequenceStep,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -91,6 +94,7 @@ impl EventType {
             Self::CampaignFinished => "campaign.finished",
             Self::CampaignCancelled => "campaign.cancelled",
             Self::CampaignFailed => "campaign.failed",
+            Self::SequenceStep => "sequence.step",
         }
     }
 }

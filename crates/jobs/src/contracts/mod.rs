@@ -35,7 +35,7 @@ pub use lead_ingestion::{Channel, Identity, LeadIngestion};
 pub use probe::Probe;
 pub use schema::schema;
 pub use sequence_event::{Origin, SequenceEvent};
-pub use sequence_step::SequenceStep;
+pub use sequence_step::{SequenceStep, SequenceTask};
 pub use ses_event::SesEventType;
 pub use ses_webhooks::{NotificationType, Provider, SesWebhook};
 pub use shape::{Field, Kind, Presence, Shape};

@@ -162,17 +162,7 @@ impl Serialize for Condition {
             }
             Self::Known(subject, test) => {
                 map.serialize_entry(subject.kind(), &subject.name())?;
-                match test {
-                    Test::In(values) => map.serialize_entry(test.name(), values)?,
-                    Test::Exists(there) => map.serialize_entry(test.name(), there)?,
-                    Test::Equals(value)
-                    | Test::NotEquals(value)
-                    | Test::GreaterThan(value)
-                    | Test::LessThan(value)
-                    | Test::AtLeast(value)
-                    | Test::AtMost(value)
-                    | Test::Contains(value) => map.serialize_entry(test.name(), value)?,
-                }
+                map.serialize_entry(test.name(), &test.wanted())?;
             }
         }
         map.end()
@@ -208,6 +198,40 @@ impl Subject {
 }
 
 impl Test {
+    /// The names of all tests.
+    pub const NAMES: [&str; 9] = [
+        "equals",
+        "not_equals",
+        "greater_than",
+        "less_than",
+        "at_least",
+        "at_most",
+        "in",
+        "contains",
+        "exists",
+    ];
+
+    /// Reads a test by its name and what it compares with, or tells all that is wrong with it.
+    pub fn parse(name: &str, wanted: &Json, field: &str) -> Result<Self, Vec<parse::Violation>> {
+        parse::test(name, wanted, field)
+    }
+
+    /// What it compares with, as it is written beside its name.
+    pub fn wanted(&self) -> Json {
+        let written = match self {
+            Self::In(values) => serde_json::to_value(values),
+            Self::Exists(there) => Ok(Json::Bool(*there)),
+            Self::Equals(value)
+            | Self::NotEquals(value)
+            | Self::GreaterThan(value)
+            | Self::LessThan(value)
+            | Self::AtLeast(value)
+            | Self::AtMost(value)
+            | Self::Contains(value) => serde_json::to_value(value),
+        };
+        written.expect("names are texts, and so it has a JSON form")
+    }
+
     pub fn name(&self) -> &'static str {
         match self {
             Self::Equals(_) => "equals",

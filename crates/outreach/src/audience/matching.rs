@@ -32,7 +32,7 @@ pub fn matches(condition: &Condition, facts: &Facts) -> bool {
         Condition::Not(inner) => !matches(inner, facts),
         Condition::Audience(slug) => facts.audiences.contains(slug),
         Condition::Tag(tag) => facts.profile.has_tag(tag.as_str()),
-        Condition::Known(subject, test) => is_met(test, known(subject, facts)),
+        Condition::Known(subject, test) => test.holds(known(subject, facts)),
         Condition::Contacts(listed) => {
             facts.addresses.iter().any(|address| listed.contains(address))
         }
@@ -130,22 +130,25 @@ fn known<'f>(subject: &Subject, facts: &'f Facts) -> Option<&'f Value> {
     value.filter(|value| **value != Value::Null)
 }
 
-fn is_met(test: &Test, known: Option<&Value>) -> bool {
-    let Some(known) = known else {
-        return matches!(test, Test::NotEquals(_) | Test::Exists(false));
-    };
-    let compares =
-        |wanted, as_wanted: fn(Ordering) -> bool| order(known, wanted).is_some_and(as_wanted);
-    match test {
-        Test::Equals(wanted) => is_same(known, wanted),
-        Test::NotEquals(wanted) => !is_same(known, wanted),
-        Test::GreaterThan(wanted) => compares(wanted, Ordering::is_gt),
-        Test::LessThan(wanted) => compares(wanted, Ordering::is_lt),
-        Test::AtLeast(wanted) => compares(wanted, Ordering::is_ge),
-        Test::AtMost(wanted) => compares(wanted, Ordering::is_le),
-        Test::In(wanted) => wanted.iter().any(|wanted| is_same(known, wanted)),
-        Test::Contains(wanted) => contains(known, wanted),
-        Test::Exists(there) => *there,
+impl Test {
+    /// Whether what is known of something meets it. `None` if nothing is.
+    pub fn holds(&self, known: Option<&Value>) -> bool {
+        let Some(known) = known else {
+            return matches!(self, Self::NotEquals(_) | Self::Exists(false));
+        };
+        let compares =
+            |wanted, as_wanted: fn(Ordering) -> bool| order(known, wanted).is_some_and(as_wanted);
+        match self {
+            Self::Equals(wanted) => is_same(known, wanted),
+            Self::NotEquals(wanted) => !is_same(known, wanted),
+            Self::GreaterThan(wanted) => compares(wanted, Ordering::is_gt),
+            Self::LessThan(wanted) => compares(wanted, Ordering::is_lt),
+            Self::AtLeast(wanted) => compares(wanted, Ordering::is_ge),
+            Self::AtMost(wanted) => compares(wanted, Ordering::is_le),
+            Self::In(wanted) => wanted.iter().any(|wanted| is_same(known, wanted)),
+            Self::Contains(wanted) => contains(known, wanted),
+            Self::Exists(there) => *there,
+        }
     }
 }
 

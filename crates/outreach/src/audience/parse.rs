@@ -49,6 +49,15 @@ pub(super) fn parse(json: &Json, field: &str) -> Result<Condition, Vec<Violation
     }
 }
 
+pub(super) fn test(name: &str, json: &Json, field: &str) -> Result<Test, Vec<Violation>> {
+    let mut parser = Parser { violations: Vec::new(), conditions: 0, addresses: 0 };
+    let read = parser.test(name, json, field);
+    match read {
+        Some(test) if parser.violations.is_empty() => Ok(test),
+        _ => Err(parser.violations),
+    }
+}
+
 struct Parser {
     violations: Vec<Violation>,
     conditions: usize,

@@ -3,7 +3,6 @@
 //! Which one somebody gets follows from his address and the campaign's key, as seed 000 says: whoever asks again, on
 //! whichever node, gets the same answer.
 
-use sha2::{Digest as _, Sha256};
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::breakdown;
 use tidings_delivery::counts::Counts;
@@ -12,6 +11,7 @@ use tidings_kernel::{EmailAddress, tables};
 use tidings_sql::DatabaseError;
 
 use super::{Campaign, Metric, Variant};
+use crate::lots::number;
 
 /// The place of somebody in a campaign: whether he is part of its test, and which variant he gets. `None` for the
 /// variant means: whatever did best.
@@ -63,12 +63,6 @@ fn arm(email: &EmailAddress, key: &str, variants: &[Variant]) -> i64 {
     0
 }
 
-/// The first four bytes of the hash, the highest first.
-fn number(text: &str) -> u64 {
-    let digest = Sha256::digest(text);
-    digest[..4].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
 /// The place of the variant with most of what counts for each message sent. Of several that are as good, the first.
 pub fn best(metric: Metric, arms: &[Came]) -> i64 {
     let hits = |came: &Came| match metric {
@@ -113,8 +107,9 @@ pub async fn came(cx: &Cx, campaign: &Campaign) -> Result<Vec<Came>, StorageErro
 
 #[cfg(test)]
 mod tests {
-    use super::{Came, arm, best, number};
+    use super::{Came, arm, best};
     use crate::campaigns::{Metric, Variant};
+    use crate::lots::number;
 
     fn variants(weights: &[i64]) -> Vec<Variant> {
         let variant = |(place, weight): (usize, &i64)| Variant {

@@ -13,6 +13,7 @@ mod show;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
+mod user_ids;
 mod values;
 pub(crate) mod write;
 
@@ -21,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_access::{Actor, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Value};
-use tidings_sql::DatabaseError;
+use tidings_sql::{DatabaseError, Param};
 
 use crate::suppression::{self, Against};
 use store::Known;
@@ -33,6 +34,7 @@ pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub(crate) use store::MAX_ADDRESSES;
 pub use store::ensure;
+pub use user_ids::{MAX_USER_ID, learn_user_id, of_user_id};
 pub use values::check_name as check_attribute_name;
 pub use values::{
     Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,
@@ -165,6 +167,26 @@ pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError>
     });
     let (gate, known) = read.await?;
     Ok(Flags::of(known.as_ref(), &gate.look(cx, email).await?))
+}
+
+/// Whether somebody has the address.
+pub async fn is_known(cx: &Cx, email: &EmailAddress) -> Result<bool, StorageError> {
+    let (within, email) = (cx.clone(), email.clone());
+    let find = cx.database().read(move |tx| store::find(tx, &within, &email));
+    Ok(find.await?.is_some())
+}
+
+/// The name of the time zone where whoever has the address is, if it is known.
+pub async fn timezone(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, StorageError> {
+    let (workspace, email) = (cx.workspace_id().get(), email.clone());
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT l.timezone FROM channel_identities i JOIN leads l ON l.id = i.lead_id
+                   WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
+        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(email.as_str())])?;
+        let zone = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
+        Ok::<_, DatabaseError>(zone.map(ToOwned::to_owned))
+    });
+    Ok(find.await?)
 }
 
 impl Flags {

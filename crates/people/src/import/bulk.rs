@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::json;
 use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Dialect, Param, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
 
 use crate::consent::erased;
 use crate::consent::proof::Action;
@@ -26,28 +26,15 @@ pub(super) fn find(
     cx: &Cx,
     emails: &[EmailAddress],
 ) -> Result<Contacts, DatabaseError> {
-    let sql = |among: &str| {
-        format!(
-            "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM channel_identities i
-             JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
-             WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value {among}"
-        )
-    };
+    let sql =
+        "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM {given}
+         JOIN channel_identities i ON i.id = (
+             SELECT one.id FROM channel_identities one
+             WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
+         JOIN leads l ON l.id = i.lead_id";
     let workspace = Param::Int(cx.workspace_id().get());
-    let rows = match tx.dialect() {
-        Dialect::Sqlite => {
-            let list =
-                json!(emails.iter().map(EmailAddress::as_str).collect::<Vec<_>>()).to_string();
-            tx.query(
-                &sql("IN (SELECT value FROM json_each($2))"),
-                &[workspace, Param::Text(&list)],
-            )?
-        }
-        Dialect::Postgres => {
-            let list: Vec<_> = emails.iter().map(|email| Some(email.as_str())).collect();
-            tx.query(&sql("= ANY($2)"), &[workspace, Param::Texts(&list)])?
-        }
-    };
+    let addresses: Vec<_> = emails.iter().map(EmailAddress::as_str).collect();
+    let rows = tx.query_among(sql, &[workspace], Among::Texts(&addresses))?;
     let known = rows.iter().map(|row| {
         let known = Known {
             id: row.int(1)?.into(),

@@ -1,8 +1,25 @@
 //! What a sequence is: who enters it, what happens to him step by step, and what takes him out again.
 //!
-//! Here: the definition as values. It is read and checked in `read`, made into a program that can be walked in
-//! `program`, and drawn in `mermaid`. Nothing here has any IO. Not here: where definitions are kept (`versions`), and
-//! the walk (`executions`).
+//! Here: the definition as values. It is read and checked in `read` and written again in `written`; its form is described
+//! to editors in `schema`, and what it names is listed in `mentions`. It is made into a program that can be walked in `program`, and drawn in `mermaid`. `path` and
+//! `filter` look into the data of events, `time` says when waits end and windows open, and `arm` who gets which variant.
+//! Nothing here has any IO. Not here: where definitions are kept (`versions`), and the walk (`executions`).
+
+mod arm;
+mod fault;
+pub mod filter;
+mod ids;
+mod mentions;
+mod mermaid;
+mod names;
+mod path;
+mod program;
+mod read;
+mod schema;
+#[cfg(test)]
+pub(crate) mod tests;
+mod time;
+mod written;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +31,19 @@ use tidings_access::Slug;
 use tidings_delivery::templates::TemplateKey;
 use tidings_outreach::audience::{Condition, Test};
 use tidings_people::contacts::Tag;
+
+pub use self::arm::arm;
+pub use self::fault::Fault;
+pub use self::mermaid::mermaid;
+pub use self::names::{EventNameError, check_event_name};
+pub use self::path::PathError;
+pub use self::program::{Op, Place, Program, choose, is_same};
+pub use self::read::{
+    MAX_BRANCHES, MAX_BYTES, MAX_CLAUSES, MAX_DEPTH, MAX_EVENTS, MAX_EXITS, MAX_STEPS,
+    MAX_VARIANTS, from_json, line_of, read,
+};
+pub use self::schema::schema;
+pub use self::written::to_json;
 
 /// A drip, as its author wrote it.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +102,7 @@ pub struct OneOff {
 }
 
 /// Where an event has what is known of its person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// Without one it is the event's own address.
     pub email: Option<Path>,

@@ -113,16 +113,18 @@ pub(super) fn load(
         }
         return Ok(found);
     }
+    // A subquery is looked up for each key. A join might go through the whole table, as long as PostgreSQL does not know
+    // how much there is.
     let sql = format!(
-        "SELECT k.n, i.item FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k (w, pk, sk, n)
-         JOIN items_{} i ON i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk",
+        "SELECT k.n, (SELECT i.item FROM items_{} i WHERE i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk)
+         FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS k (w, pk, sk, n)",
         table.name
     );
     let [workspaces, pks, sks] = key_columns(keys);
     let params = [Param::Texts(&workspaces), Param::Texts(&pks), Param::Texts(&sks)];
     for row in tx.query(&sql, &params)? {
         let place = found.get_mut((row.int(0)? - 1) as usize).ok_or(DatabaseError::NoRow)?;
-        *place = Some(row.text(1)?.to_owned());
+        *place = row.optional_text(1)?.map(str::to_owned);
     }
     Ok(found)
 }
@@ -249,8 +251,9 @@ pub(super) fn remove(
         return Ok(());
     }
     let sql = format!(
-        "DELETE FROM items_{} i USING unnest($1::text[], $2::text[], $3::text[]) AS k (w, pk, sk)
-         WHERE i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk",
+        "DELETE FROM items_{0} WHERE ctid = ANY (ARRAY(
+             SELECT (SELECT i.ctid FROM items_{0} i WHERE i.workspace = k.w AND i.pk = k.pk AND i.sk = k.sk)
+             FROM unnest($1::text[], $2::text[], $3::text[]) AS k (w, pk, sk)))",
         table.name
     );
     let [workspaces, pks, sks] = key_columns(keys);

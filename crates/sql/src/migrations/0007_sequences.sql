@@ -1,18 +1,25 @@
 -- Sequences: what they are, version by version, and which events matter to them. Where a person is in one, items say.
 
--- `slug` is what everybody else knows a sequence by: executions, counters, the send log.
+-- `slug` is what everybody else knows a sequence by: executions, counters, the send log. What the active version names
+-- is here too, so that whoever comes in costs one row.
 CREATE TABLE sequences (
     id {serial} CHECK (id > 0),
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     slug {key} NOT NULL CHECK (length(slug) BETWEEN 1 AND 64),
+    name TEXT,
     client_id BIGINT NOT NULL,
+    audience_id BIGINT,
+    topic_id BIGINT,
+    transactional BIGINT NOT NULL DEFAULT 0 CHECK (transactional IN (0, 1)),
     active_version BIGINT NOT NULL CHECK (active_version > 0),
     status {key} NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'archived')),
     created_at BIGINT NOT NULL CHECK (created_at >= 0),
     updated_at BIGINT NOT NULL CHECK (updated_at >= 0),
     UNIQUE (workspace_id, id),
     UNIQUE (workspace_id, slug),
-    FOREIGN KEY (workspace_id, client_id) REFERENCES clients (workspace_id, id)
+    FOREIGN KEY (workspace_id, client_id) REFERENCES clients (workspace_id, id),
+    FOREIGN KEY (workspace_id, audience_id) REFERENCES audiences (workspace_id, id),
+    FOREIGN KEY (workspace_id, topic_id) REFERENCES topics (workspace_id, id)
 );
 
 -- A version never changes: whoever walks through one walks through what it was when he began.
@@ -35,7 +42,7 @@ CREATE TABLE sequence_listens (
     workspace_id BIGINT NOT NULL REFERENCES workspaces (id),
     event_name {key} NOT NULL CHECK (length(event_name) BETWEEN 1 AND 255),
     sequence_id BIGINT NOT NULL,
-    role {key} NOT NULL CHECK (role IN ('trigger', 'event', 'exit')),
+    role {key} NOT NULL CHECK (role IN ('trigger', 'event', 'exit', 'wait')),
     PRIMARY KEY (workspace_id, event_name, sequence_id, role),
     FOREIGN KEY (workspace_id, sequence_id) REFERENCES sequences (workspace_id, id) ON DELETE CASCADE
 );

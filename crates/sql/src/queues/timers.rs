@@ -90,8 +90,10 @@ fn cancel(tx: &mut Tx<'_>, keys: &[(&str, &str)]) -> Result<(), DatabaseError> {
         Dialect::Postgres => {
             let (workspaces, keys): (Vec<_>, Vec<_>) =
                 keys.iter().map(|(workspace, key)| (Some(*workspace), Some(*key))).unzip();
-            let sql = "DELETE FROM timers USING unnest($1::text[], $2::text[]) AS gone (w, k)
-                       WHERE workspace = w AND timer_key = k";
+            // Each is looked up by itself: a join might go through all timers.
+            let sql = "DELETE FROM timers WHERE ctid = ANY (ARRAY(
+                           SELECT (SELECT t.ctid FROM timers t WHERE t.workspace = gone.w AND t.timer_key = gone.k)
+                           FROM unnest($1::text[], $2::text[]) AS gone (w, k)))";
             tx.execute(sql, &[Param::Texts(&workspaces), Param::Texts(&keys)]).map(drop)
         }
     }

@@ -92,7 +92,8 @@ pub(super) const SEQUENCE_STEP: &str = r#"{
     "contract": "sequence-step",
     "version": 1,
     "workspace": "acme",
-    "execution_id": "0123456789abcdef0123456789abcdef"
+    "task": "go_on",
+    "id": "0123456789abcdef0123456789abcdef"
 }"#;
 
 pub(super) const SEQUENCE_EVENT: &str = r#"{

@@ -1,0 +1,211 @@
+//! What a step does: a mail, tags, attributes, telling others. Each can be done again without doing more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value, json};
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::transactional::{AcceptError, Lines, PartKind, PartOf, Send, Status};
+use tidings_people::contacts::{self, Attributes, Edit, TagChange, Update, UpdateError};
+use tidings_webhooks::{Announcement, EventType};
+
+use super::super::Execution;
+use super::Tools;
+use crate::definition::{Definition, Mails, Setting, Wait};
+use crate::definition::{Op, Program};
+
+/// How long a walk waits for another worker that does the same.
+const A_MOMENT: Duration = Duration::from_secs(2);
+
+pub(super) enum Acted {
+    Done {
+        next: usize,
+    },
+    /// A mail that was not sent, for a reason that its row has.
+    Skipped {
+        next: usize,
+    },
+    /// It is not the time for it yet.
+    Later {
+        until: Timestamp,
+    },
+    NotNow(String, Duration),
+    /// It could not be done, and perhaps never can.
+    Refused(String),
+}
+
+pub(super) async fn act(
+    tools: &Tools,
+    cx: &Cx,
+    program: &Program,
+    execution: &Execution,
+) -> Result<Acted, StorageError> {
+    let Some(place) = program.places.get(execution.at) else {
+        return Ok(Acted::Done { next: program.end() });
+    };
+    match &place.op {
+        Op::Send { mails, next } => send(tools, cx, program, (execution, mails), *next).await,
+        Op::Tag { add, remove, next } => {
+            let add = TagChange::Add(add.iter().cloned().collect());
+            let remove = TagChange::Remove(remove.iter().cloned().collect::<BTreeSet<_>>());
+            for change in [add, remove] {
+                if let Some(why) =
+                    edit(cx, execution, Edit { tags: Some(change), ..Edit::default() }).await?
+                {
+                    return Ok(Acted::Refused(why));
+                }
+            }
+            Ok(Acted::Done { next: *next })
+        }
+        Op::Set { values, next } => {
+            let attributes = match Attributes::parse(settings(values, &execution.input)) {
+                Ok(attributes) => attributes,
+                Err(faults) => {
+                    let told: Vec<_> = faults.iter().map(ToString::to_string).collect();
+                    return Ok(Acted::Refused(told.join("; ")));
+                }
+            };
+            Ok(match edit(cx, execution, Edit { attributes, ..Edit::default() }).await? {
+                Some(why) => Acted::Refused(why),
+                None => Acted::Done { next: *next },
+            })
+        }
+        Op::Webhook { event, data, next } => {
+            tell(cx, execution, event, settings(data, &execution.input)).await?;
+            Ok(Acted::Done { next: *next })
+        }
+        Op::Wait { next, .. }
+        | Op::WaitFor { late: next, .. }
+        | Op::Choice { default: next, .. }
+        | Op::Check { no: next, .. } => Ok(Acted::Done { next: *next }),
+        Op::Exit { .. } => Ok(Acted::Done { next: program.end() }),
+    }
+}
+
+/// Until when the step waits.
+pub(super) async fn rest(
+    cx: &Cx,
+    program: &Program,
+    execution: &Execution,
+) -> Result<Timestamp, StorageError> {
+    let Some(Op::Wait { wait, .. }) = program.places.get(execution.at).map(|place| &place.op)
+    else {
+        return Ok(cx.now());
+    };
+    let zone = match wait {
+        Wait::For(_) => None,
+        Wait::Until { .. } => zone(cx, execution).await?,
+    };
+    Ok(wait.ends(cx.now(), zone.as_ref()))
+}
+
+async fn zone(cx: &Cx, execution: &Execution) -> Result<Option<TimeZone>, StorageError> {
+    let named = contacts::timezone(cx, &execution.email).await?;
+    Ok(named.and_then(|name| TimeZone::get(&name).ok()))
+}
+
+async fn send(
+    tools: &Tools,
+    cx: &Cx,
+    program: &Program,
+    (execution, mails): (&Execution, &Mails),
+    next: usize,
+) -> Result<Acted, StorageError> {
+    let definition = &program.definition;
+    if let Some(window) = &definition.window {
+        let zone = zone(cx, execution).await?;
+        if let Some(until) = window.opens(cx.now(), zone.as_ref()) {
+            return Ok(Acted::Later { until });
+        }
+    }
+    let Some(client) = tools.versions.client(cx, definition.client.as_str()).await? else {
+        return Ok(Acted::Refused(format!("there is no client {}", definition.client)));
+    };
+    let (mail, _) = mails.of(&execution.email, &definition.id);
+    let mut send =
+        Send::of_template(client, execution.email.clone(), mail.template.as_str().to_owned());
+    send.idempotency_key = Some(format!("sequence/{}/{}", execution.id, execution.at));
+    send.sender.clone_from(&definition.sender);
+    send.topic.clone_from(&definition.topic);
+    send.lines = Lines { subject: mail.subject.clone(), preheader: None };
+    send.context = context(&execution.input);
+    send.part_of = Some(part_of(definition, Some(execution.id.as_str())));
+    match tools.messages.accept(cx, send).await {
+        Ok(accepted) if accepted.status == Status::Skipped => Ok(Acted::Skipped { next }),
+        Ok(_) => Ok(Acted::Done { next }),
+        Err(AcceptError::Store(error)) => Err(error),
+        Err(AcceptError::InFlight) => {
+            let reason = format!("another worker sends the mail of execution {}", execution.id);
+            Ok(Acted::NotNow(reason, A_MOMENT))
+        }
+        // The same step with another content: what was accepted first is what is sent.
+        Err(AcceptError::KeyReused(_)) => Ok(Acted::Done { next }),
+        Err(
+            error @ (AcceptError::Invalid(_)
+            | AcceptError::NoTemplate(_)
+            | AcceptError::NoVersion(..)
+            | AcceptError::BatchSize),
+        ) => Ok(Acted::Refused(error.to_string())),
+    }
+}
+
+pub(crate) fn part_of(definition: &Definition, execution: Option<&str>) -> PartOf {
+    PartOf {
+        sequence: definition.id.to_string(),
+        execution: execution.map(ToOwned::to_owned),
+        kind: if definition.transactional { PartKind::Transactional } else { PartKind::Marketing },
+        audience: definition.audience.clone(),
+    }
+}
+
+/// What the event said can be said in the mail.
+pub(crate) fn context(input: &Value) -> Map<String, Value> {
+    match input {
+        Value::Object(fields) => fields.clone(),
+        _ => Map::new(),
+    }
+}
+
+/// Why not, if it cannot be done. Whoever is not known any more has nothing that could be changed.
+async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<String>, StorageError> {
+    match contacts::update(cx, Update { email: execution.email.clone(), edit }).await {
+        Ok(_) | Err(UpdateError::Missing) => Ok(None),
+        Err(UpdateError::Store(error)) => Err(error),
+        Err(error @ UpdateError::TooMuch(_)) => Ok(Some(error.to_string())),
+    }
+}
+
+fn settings(values: &BTreeMap<String, Setting>, input: &Value) -> Map<String, Value> {
+    let value = |setting: &Setting| setting.value(input).cloned().unwrap_or_default();
+    values.iter().map(|(name, setting)| (name.clone(), value(setting))).collect()
+}
+
+async fn tell(
+    cx: &Cx,
+    execution: &Execution,
+    event: &str,
+    data: Map<String, Value>,
+) -> Result<(), StorageError> {
+    let told = json!({
+        "email": execution.email.as_str(),
+        "sequence_id": execution.sequence,
+        "execution_id": execution.id.as_str(),
+        "step": execution.step,
+        "event": event,
+        "data": data,
+    });
+    let Value::Object(data) = told else { return Ok(()) };
+    let announcement = Announcement {
+        event_id: format!("{}/{}", execution.id, execution.at),
+        event_type: EventType::SequenceStep,
+        occurred_at: execution.since,
+        data,
+    };
+    let within = cx.clone();
+    let tell = cx
+        .database()
+        .write_committed(move |tx| tidings_webhooks::announce(&within, tx, &announcement));
+    Ok(tell.await?)
+}

@@ -1,0 +1,93 @@
+//! What a condition asks of what is known of the person now.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use tidings_access::{Cx, StorageError};
+use tidings_delivery::past::{self, Did, Sent};
+use tidings_kernel::{EmailAddress, Value, tables};
+use tidings_outreach::audience::{self, Condition, Walk};
+use tidings_people::contacts::Profile;
+use tidings_people::keys;
+
+use super::super::Execution;
+use crate::definition::Check;
+use crate::definition::{Op, Program, is_same};
+use crate::versions::Versions;
+
+/// How long a walk waits before it looks again whether a mail was sent that is on its way.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where it goes on. `None` if that is not known yet.
+pub(super) async fn ask(
+    cx: &Cx,
+    versions: &Versions,
+    program: &Program,
+    execution: &Execution,
+) -> Result<Option<usize>, StorageError> {
+    let Some(Op::Check { check, yes, no }) =
+        program.places.get(execution.at).map(|place| &place.op)
+    else {
+        return Ok(Some(program.end()));
+    };
+    let holds = answer(cx, versions, (program, &execution.email), check).await?;
+    Ok(holds.map(|holds| if holds { *yes } else { *no }))
+}
+
+/// Whether it holds. What is not there does not.
+pub(crate) async fn answer(
+    cx: &Cx,
+    versions: &Versions,
+    (program, email): (&Program, &EmailAddress),
+    check: &Check,
+) -> Result<Option<bool>, StorageError> {
+    Ok(Some(match check {
+        Check::HasBeenSent(template) => match past::was_sent(cx, email, template).await? {
+            Sent::Yes => true,
+            Sent::No => false,
+            Sent::OnItsWay => return Ok(None),
+        },
+        Check::HasOpened(template) => past::has_event(cx, email, Did::Open, template).await?,
+        Check::HasClicked(template) => past::has_event(cx, email, Did::Click, template).await?,
+        Check::FieldExists(field) => match field_of(cx, email, field).await? {
+            None | Some(Value::Null) => false,
+            Some(Value::S(text)) => !text.is_empty(),
+            Some(_) => true,
+        },
+        Check::FieldEquals(field, wanted) => {
+            let found = field_of(cx, email, field).await?;
+            found.is_some_and(|found| equals(&found, wanted))
+        }
+        Check::Matches(condition) => matches(cx, versions, (program, email), condition).await?,
+    }))
+}
+
+async fn field_of(
+    cx: &Cx,
+    email: &EmailAddress,
+    field: &str,
+) -> Result<Option<Value>, StorageError> {
+    let item = cx.items().await?.get(&tables::MAIN, &keys::profile(email)).await?;
+    let profile = item.map(Profile::from).unwrap_or_default();
+    Ok(match field {
+        "email" => Some(email.as_str().into()),
+        "firstName" => profile.first_name().map(Into::into),
+        _ => profile.attribute(field).cloned(),
+    })
+}
+
+fn equals(found: &Value, wanted: &Json) -> bool {
+    serde_json::to_value(found).is_ok_and(|found| is_same(&found, wanted))
+}
+
+async fn matches(
+    cx: &Cx,
+    versions: &Versions,
+    (program, email): (&Program, &EmailAddress),
+    condition: &Condition,
+) -> Result<bool, StorageError> {
+    let client = versions.client(cx, program.definition.client.as_str()).await?;
+    let Some(client) = client else { return Ok(false) };
+    let walk = Walk { condition: condition.clone(), client, audience: None, profiles: false };
+    Ok(audience::why(cx, &walk, email).await?.meant)
+}

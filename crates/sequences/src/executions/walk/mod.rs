@@ -1,0 +1,294 @@
+//! The worker of `sequence-steps`: takes one execution further, as far as it goes now.
+//!
+//! A message names an execution; where it is and what there is to do, its item says. Steps that only decide are taken one
+//! after the other in memory; what was decided by asking is written down before anything is done, because asked again it
+//! might be decided otherwise. What a step does, it does under a name made of the execution and its place, so a step that
+//! was cut off is done again and finds what it did.
+//!
+//! Here: the order of things. What a step is, `rules` says; what it does, `act`; what a condition asks, `ask`; and what wakes
+//! a waiting one, `wake`.
+
+mod act;
+mod ask;
+mod rules;
+mod wake;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use tidings_access::{Access, Cx, StorageError};
+use tidings_delivery::transactional::{self, Messages};
+use tidings_jobs::contracts::{SequenceStep, SequenceTask};
+use tidings_jobs::{Handler, Outcome, Work, for_contract};
+use tidings_kernel::{Txn, Workspace, causes, tables};
+use tidings_people::race;
+
+use super::funnel::{Changes, What};
+use super::{Doing, Execution, ExecutionId, bulk, keys, leave};
+use crate::definition::Program;
+use crate::versions::Versions;
+use act::Acted;
+use rules::Next;
+
+pub(crate) use act::{context, part_of};
+pub(super) use ask::answer;
+pub(crate) use wake::{Heard, hear};
+pub use wake::{SkipError, skip_wait};
+
+/// How long a message waits while a store cannot be used.
+const STORE_PAUSE: Duration = Duration::from_secs(15);
+/// So many steps are taken before what was decided is written down: a transaction has its bounds.
+const AT_ONCE: usize = 20;
+/// So many times a worker writes down before somebody else may go on.
+const TURNS: usize = 100;
+/// So often a step that cannot be done is tried again, first after this long and then twice as long each time.
+const TRIES: u32 = 3;
+const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(60);
+
+/// What a worker stands on. Clones share it.
+#[derive(Clone)]
+pub struct Tools {
+    pub access: Access,
+    pub versions: Versions,
+    pub messages: Messages,
+}
+
+#[derive(Clone)]
+pub struct Worker {
+    tools: Tools,
+}
+
+impl Worker {
+    pub fn new(tools: Tools) -> Self {
+        Self { tools }
+    }
+
+    pub fn handler(&self) -> Arc<dyn Handler> {
+        for_contract(self.clone())
+    }
+}
+
+#[async_trait]
+impl Work<SequenceStep> for Worker {
+    async fn work(&self, message: SequenceStep) -> Outcome {
+        let Some(id) = ExecutionId::parse(&message.id) else {
+            return Outcome::dead("nothing can have this id");
+        };
+        let done = match message.task {
+            SequenceTask::GoOn => self.take(&message.workspace, &id).await,
+            SequenceTask::TakeBack => self.take_back(&message.workspace, &id).await,
+            SequenceTask::Enrol => bulk::go_on(&self.tools, &message.workspace, &id).await,
+        };
+        match done {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                let reason = format!("execution {id} could not go on: {}", causes(&error));
+                // A store that is away is no fault of the execution, and uses up none of its tries.
+                if error.is_passing() {
+                    Outcome::wait(reason, STORE_PAUSE)
+                } else {
+                    Outcome::retry(reason)
+                }
+            }
+        }
+    }
+}
+
+/// What has been decided since the walk was written down last.
+struct Walk {
+    /// As the item has it.
+    stored: Execution,
+    /// As it will have it.
+    now: Execution,
+    changes: Changes,
+    steps: usize,
+    /// What is known of the person decided something: asked again, the answer may be another.
+    asked: bool,
+}
+
+impl Worker {
+    async fn take_back(
+        &self,
+        workspace: &Workspace,
+        id: &ExecutionId,
+    ) -> Result<Outcome, StorageError> {
+        if let Some(cx) = self.tools.access.working_in(workspace).await? {
+            transactional::cancel_queued_of(&cx, id.as_str(), "its execution was stopped").await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn take(&self, workspace: &Workspace, id: &ExecutionId) -> Result<Outcome, StorageError> {
+        for _ in 0..TURNS {
+            // Each turn has its own time: what is due is decided by it.
+            let Some(cx) = self.tools.access.working_in(workspace).await? else {
+                return Ok(Outcome::dead(format!("execution {id} is of no workspace")));
+            };
+            let item = cx.items().await?.get(&tables::MAIN, &keys::state(id)).await?;
+            let Some(item) = item else { return Ok(Outcome::Done) };
+            match self.turn(&cx, Execution::read(&item)?).await? {
+                Turn::Again => {}
+                Turn::Over(outcome) => return Ok(outcome),
+            }
+        }
+        Ok(Outcome::wait(format!("execution {id} has taken many steps"), Duration::ZERO))
+    }
+
+    /// Up to the next time that it is written down.
+    async fn turn(&self, cx: &Cx, stored: Execution) -> Result<Turn, StorageError> {
+        let program = self.tools.versions.program(cx, &stored.sequence, stored.version).await?;
+        let mut walk = Walk::new(stored);
+        let Some(program) = program else {
+            return self.fail(cx, walk, "the version of its definition is not there").await;
+        };
+        loop {
+            let next = rules::next(&walk.now, &program, cx.now());
+            match next {
+                Next::Asleep => return Ok(Turn::Over(Outcome::Done)),
+                Next::TimedOut => return self.fail(cx, walk, "timed_out").await,
+                Next::End => return self.end(cx, walk).await,
+                Next::Leave => return self.exit(cx, walk).await,
+                Next::Go(to) => walk.go(&program, to, cx.now()),
+                Next::Sleep(doing) => {
+                    walk.now.doing = doing;
+                    return self.sleep(cx, walk).await;
+                }
+                Next::Rest => {
+                    let until = act::rest(cx, &program, &walk.now).await?;
+                    walk.now.doing = Doing::Waiting { until };
+                    return self.sleep(cx, walk).await;
+                }
+                Next::Act if walk.asked => return self.write(cx, walk).await,
+                Next::Act => match act::act(&self.tools, cx, &program, &walk.now).await? {
+                    Acted::Done { next } => walk.go(&program, next, cx.now()),
+                    Acted::Skipped { next } => {
+                        walk.changes.step(walk.now.version, &walk.now.step, What::Skipped);
+                        walk.go(&program, next, cx.now());
+                    }
+                    Acted::NotNow(reason, after) => {
+                        return Ok(Turn::Over(Outcome::wait(reason, after)));
+                    }
+                    Acted::Later { until } => {
+                        walk.now.doing = Doing::Waiting { until };
+                        return self.sleep(cx, walk).await;
+                    }
+                    Acted::Refused(why) => return self.try_again(cx, walk, why).await,
+                },
+                Next::Ask => match ask::ask(cx, &self.tools.versions, &program, &walk.now).await? {
+                    Some(to) => {
+                        walk.asked = true;
+                        walk.go(&program, to, cx.now());
+                    }
+                    None => {
+                        let reason = format!("execution {} waits for a mail", walk.now.id);
+                        return Ok(Turn::Over(Outcome::wait(reason, ask::PATIENCE)));
+                    }
+                },
+            }
+            if walk.steps >= AT_ONCE {
+                return self.write(cx, walk).await;
+            }
+        }
+    }
+
+    async fn write(&self, cx: &Cx, walk: Walk) -> Result<Turn, StorageError> {
+        let txn = walk.now.go_on(Txn::new());
+        self.commit(cx, walk, txn, Turn::Again).await
+    }
+
+    async fn sleep(&self, cx: &Cx, walk: Walk) -> Result<Turn, StorageError> {
+        let txn = walk.now.go_on(Txn::new()).arm(walk.now.timer(cx.workspace()));
+        self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await
+    }
+
+    async fn end(&self, cx: &Cx, mut walk: Walk) -> Result<Turn, StorageError> {
+        walk.changes.whole(walk.now.version, What::Passed);
+        let (id, txn) = (walk.now.id.clone(), walk.now.end(Txn::new()));
+        let turn = self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await?;
+        tracing::debug!(execution.id = %id, "Execution {id} came to its end");
+        Ok(turn)
+    }
+
+    /// Its own step says that it goes no further. What it has sent before is sent.
+    async fn exit(&self, cx: &Cx, mut walk: Walk) -> Result<Turn, StorageError> {
+        walk.changes.step(walk.now.version, &walk.now.step, What::Passed);
+        walk.changes.whole(walk.now.version, What::Left);
+        let txn = walk.now.end(Txn::new());
+        self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await
+    }
+
+    /// It cannot be done now. After some tries it is given up.
+    async fn try_again(&self, cx: &Cx, mut walk: Walk, why: String) -> Result<Turn, StorageError> {
+        if walk.now.tries >= TRIES {
+            return self.fail(cx, walk, &why).await;
+        }
+        let pause = FIRST_PAUSE * 2_i32.pow(walk.now.tries);
+        walk.now.tries += 1;
+        walk.now.last_error = Some(why);
+        let until = cx.now().saturating_add(pause).unwrap_or(Timestamp::MAX);
+        walk.now.doing = Doing::Waiting { until };
+        self.sleep(cx, walk).await
+    }
+
+    async fn fail(&self, cx: &Cx, mut walk: Walk, why: &str) -> Result<Turn, StorageError> {
+        let (id, sequence) = (walk.now.id.clone(), walk.now.sequence.clone());
+        leave::counted(&mut walk.changes, &walk.now, What::Failed);
+        let txn = leave::kept(walk.now.end(Txn::new()), &walk.now, why, cx.now());
+        let turn = self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await?;
+        // What a template or a provider said may name a person: it is with the failed execution.
+        tracing::warn!(execution.id = %id, sequence, "Execution {id} failed");
+        Ok(turn)
+    }
+
+    async fn commit(
+        &self,
+        cx: &Cx,
+        walk: Walk,
+        txn: Txn,
+        then: Turn,
+    ) -> Result<Turn, StorageError> {
+        let Walk { stored, changes, .. } = walk;
+        match cx.items().await?.transact(changes.count(txn, &stored.id, &stored.sequence)).await {
+            Ok(()) => Ok(then),
+            // Somebody was faster: it is looked at again.
+            Err(error) if race::lost(&error) => Ok(Turn::Again),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+enum Turn {
+    Again,
+    Over(Outcome),
+}
+
+impl Walk {
+    fn new(stored: Execution) -> Self {
+        Self { now: stored.clone(), stored, changes: Changes::default(), steps: 0, asked: false }
+    }
+
+    /// To another place. The step is done.
+    fn go(&mut self, program: &Program, to: usize, now: Timestamp) {
+        self.now.move_to(program, to, now, &mut self.changes);
+        self.steps += 1;
+    }
+}
+
+impl Execution {
+    /// The step is done, and the walk is at another place.
+    fn move_to(&mut self, program: &Program, to: usize, now: Timestamp, changes: &mut Changes) {
+        let step = program.places.get(to).map(|place| place.step.clone());
+        changes.step(self.version, &self.step, What::Passed);
+        if let Some(step) = &step {
+            changes.step(self.version, step, What::Entered);
+        }
+        self.at = to;
+        self.step = step.unwrap_or_default();
+        self.since = now;
+        self.doing = Doing::Going;
+        self.tries = 0;
+        self.last_error = None;
+    }
+}

@@ -1,0 +1,141 @@
+//! Whether what a definition names is there: its client and sender, its audiences and topic, its templates.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_access::{Cx, Slug, StorageError};
+use tidings_delivery::templates::{self, Pick, TemplateKey};
+use tidings_outreach::audience::unknown_audiences;
+use tidings_sql::{DatabaseError, Param, Tx};
+
+use super::PutError;
+use crate::definition::{Action, Check, Definition, Fault};
+
+/// What a definition names, by their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) client: i64,
+    pub(super) audience: Option<i64>,
+    pub(super) topic: Option<i64>,
+}
+
+/// All that is missing is told at once.
+pub(super) async fn check(
+    cx: &Cx,
+    definition: &Definition,
+    coming: &BTreeSet<TemplateKey>,
+) -> Result<Named, PutError> {
+    let (named, mut faults) = relations(cx, definition).await.map_err(StorageError::from)?;
+    for step in definition.all_steps() {
+        if let Action::Condition { check: Check::Matches(condition), .. } = &step.action {
+            let unknown = unknown_audiences(cx, condition).await.map_err(StorageError::from)?;
+            for slug in unknown {
+                let pointer = format!("{}/condition", step.pointer);
+                faults.push(fault(pointer, missing("audience", &slug)));
+            }
+        }
+    }
+    faults.extend(templates_missing(cx, definition, coming).await?);
+    match named {
+        Some(named) if faults.is_empty() => Ok(named),
+        _ => Err(PutError::Faults(faults)),
+    }
+}
+
+fn fault(pointer: impl Into<String>, message: String) -> Fault {
+    Fault { pointer: pointer.into(), line: None, message }
+}
+
+fn missing(what: &str, name: &Slug) -> String {
+    format!("there is no {what} {name}; make it first, or name another")
+}
+
+async fn relations(
+    cx: &Cx,
+    definition: &Definition,
+) -> Result<(Option<Named>, Vec<Fault>), DatabaseError> {
+    let (workspace, definition) = (cx.workspace_id().get(), definition.clone());
+    let read = cx.database().read(move |tx| {
+        let mut faults = Vec::new();
+        let client = find(tx, "clients", workspace, &definition.client)?;
+        match (client, &definition.sender) {
+            (None, _) => faults.push(fault("/client", missing("client", &definition.client))),
+            (Some(client), Some(sender)) => {
+                let sql = "SELECT id FROM senders WHERE client_id = $1 AND slug = $2";
+                let params = [Param::Int(client), Param::Text(sender.as_str())];
+                if tx.query(sql, &params)?.is_empty() {
+                    let message = format!(
+                        "client {} has no sender {sender}; make it first, or name another",
+                        definition.client
+                    );
+                    faults.push(fault("/sender", message));
+                }
+            }
+            (Some(_), None) => {}
+        }
+        let mut ids = [None, None];
+        let places = [
+            ("audience", "audiences", &definition.audience),
+            ("topic", "topics", &definition.topic),
+        ];
+        for (id, (what, table, slug)) in ids.iter_mut().zip(places) {
+            let Some(slug) = slug else { continue };
+            *id = find(tx, table, workspace, slug)?;
+            if id.is_none() {
+                faults.push(fault(format!("/{what}"), missing(what, slug)));
+            }
+        }
+        let [audience, topic] = ids;
+        let named = client.map(|client| Named { client, audience, topic });
+        Ok::<_, DatabaseError>((named, faults))
+    });
+    read.await
+}
+
+fn find(
+    tx: &mut Tx<'_>,
+    table: &str,
+    workspace: i64,
+    slug: &Slug,
+) -> Result<Option<i64>, DatabaseError> {
+    let sql = format!("SELECT id FROM {table} WHERE workspace_id = $1 AND slug = $2");
+    let rows = tx.query(&sql, &[Param::Int(workspace), Param::Text(slug.as_str())])?;
+    rows.first().map(|row| row.int(0)).transpose()
+}
+
+/// Each template is asked for once, and told wherever it is named.
+async fn templates_missing(
+    cx: &Cx,
+    definition: &Definition,
+    coming: &BTreeSet<TemplateKey>,
+) -> Result<Vec<Fault>, StorageError> {
+    let (mut known, mut faults) = (BTreeMap::<&TemplateKey, Option<String>>::new(), Vec::new());
+    for (pointer, key) in definition.templates_sent() {
+        let wrong = match known.get(key) {
+            Some(wrong) => wrong.clone(),
+            None => {
+                let wrong = wrong_with(cx, key, coming).await?;
+                known.insert(key, wrong.clone());
+                wrong
+            }
+        };
+        faults.extend(wrong.map(|message| fault(pointer, message)));
+    }
+    Ok(faults)
+}
+
+async fn wrong_with(
+    cx: &Cx,
+    key: &TemplateKey,
+    coming: &BTreeSet<TemplateKey>,
+) -> Result<Option<String>, StorageError> {
+    if key.is_partial() {
+        return Ok(Some(format!("{key} is a part of templates, and no mail; name a template")));
+    }
+    if coming.contains(key) || templates::find(cx, key, Pick::Active).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(match templates::find(cx, key, Pick::Latest).await? {
+        Some(_) => format!("no version of template {key} is active; activate one"),
+        None => format!("there is no template {key}; put it first, or name another"),
+    }))
+}

@@ -1,0 +1,1 @@
+//! Versions on both engines.
