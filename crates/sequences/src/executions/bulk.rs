@@ -131,6 +131,7 @@ async fn page(
         person: Person::default(),
         input: enrolment.input.clone(),
         cause: Some(format!("enrolment/{}/{lead}", enrolment.id)),
+        told_at: None,
     };
     let cmds: Vec<Enrol> =
         found.contacts.iter().map(|member| enrol_of(&member.email, member.lead_id)).collect();

@@ -38,6 +38,8 @@ pub struct Enrol {
     pub input: Value,
     /// Names what caused it. The same cause again lets nobody in.
     pub cause: Option<String>,
+    /// When it was told, if that was before now: what was told since then can end it.
+    pub told_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -178,6 +180,7 @@ fn begin(cx: &Cx, active: &Active, cmd: &Enrol) -> Execution {
         version: active.version,
         transactional: definition.transactional,
         started_at: cx.now(),
+        told_at: cmd.told_at.unwrap_or(cx.now()),
         deadline: cx.now().saturating_add(timeout).unwrap_or(Timestamp::MAX),
         at: 0,
         step: active.program.places.first().map(|place| place.step.clone()).unwrap_or_default(),

@@ -78,6 +78,7 @@ async fn a_cause_lets_somebody_in_once(bed: &Bed) {
         person: Person::default(),
         input: json!({}),
         cause: Some("event-1".to_owned()),
+        told_at: None,
     };
     for round in 0..3 {
         let entered = enrol(&world.cx().await, &world.versions, cmd.clone()).await.unwrap();
@@ -98,6 +99,18 @@ async fn what_is_told_late_does_not_end_what_began_since(bed: &Bed) {
     let cx = world.cx().await;
     assert_eq!(stop_all(&cx, &world.versions, &ada, all, told).await.unwrap(), 0);
     assert_eq!(stop_all(&cx, &world.versions, &ada, all, cx.now()).await.unwrap(), 1);
+
+    // What let him in was told before that, and only worked on since.
+    let cmd = Enrol {
+        sequence: "welcome".to_owned(),
+        email: ada.clone(),
+        person: Person::default(),
+        input: json!({}),
+        cause: None,
+        told_at: Some(told),
+    };
+    enrol(&cx, &world.versions, cmd).await.unwrap();
+    assert_eq!(stop_all(&cx, &world.versions, &ada, all, told).await.unwrap(), 1);
 }
 
 async fn a_stop_ends_what_it_means(bed: &Bed) {
