@@ -134,7 +134,7 @@ async fn page(
         told_at: None,
     };
     let cmds: Vec<Enrol> =
-        found.contacts.iter().map(|member| enrol_of(&member.email, member.lead_id)).collect();
+        found.contacts.iter().map(|member| enrol_of(&member.email, member.lead_id.get())).collect();
     let counts = match let_in(tools, cx, &active, cmds).await? {
         Ok(counts) => counts,
         Err(why) => return Ok(Err(why)),
