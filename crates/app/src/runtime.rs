@@ -13,6 +13,8 @@ use tidings_kernel::{
     queues,
 };
 use tidings_outreach::campaigns::{sending, steps};
+use tidings_sequences::versions::Versions;
+use tidings_sequences::{events, executions};
 use tidings_signals::replies::Replies;
 use tidings_signals::ses;
 use tidings_signals::tracking::{self, Tracking};
@@ -40,6 +42,8 @@ pub(crate) struct Runtime {
     pub(crate) tracking: Tracking,
     /// What this process keeps of templates.
     templates: Templates,
+    /// And of sequences.
+    versions: Versions,
     /// Names this process in what it claims.
     node: String,
     /// How long events and the send log are kept.
@@ -62,6 +66,7 @@ impl Runtime {
             outlet,
             tracking: Tracking { access, links },
             templates: Templates::default(),
+            versions: Versions::default(),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
             campaign_at_once: config.mail.campaign_at_once,
@@ -115,6 +120,9 @@ impl Runtime {
         handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
         handlers.push((&queues::CAMPAIGN_STEPS, steps::handler(self.access().clone())));
         handlers.push((&queues::CAMPAIGN_EMAIL, self.campaigns().handler()));
+        let sequences = self.sequences();
+        handlers.push((&queues::SEQUENCE_EVENTS, events::Worker::new(sequences.clone()).handler()));
+        handlers.push((&queues::SEQUENCE_STEPS, executions::Worker::new(sequences).handler()));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }
@@ -127,6 +135,14 @@ impl Runtime {
             sender: Arc::clone(&self.outlet.sender),
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
+        }
+    }
+
+    pub(crate) fn sequences(&self) -> executions::Tools {
+        executions::Tools {
+            access: self.tracking.access.clone(),
+            versions: self.versions.clone(),
+            messages: Messages::new(self.templates.clone()),
         }
     }
 

@@ -8,3 +8,5 @@ pub mod definition;
 pub mod events;
 pub mod executions;
 pub mod versions;
+#[cfg(test)]
+mod world;

@@ -6,6 +6,7 @@ mod access;
 #[cfg(feature = "aws")]
 mod aws;
 mod backup;
+mod campaign_kill;
 mod campaigns;
 mod config;
 mod consent;

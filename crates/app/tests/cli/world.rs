@@ -132,6 +132,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// The process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The first log line, from now on, that has this part.
     pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
         loop {

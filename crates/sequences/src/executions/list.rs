@@ -7,7 +7,7 @@ use tidings_kernel::{Cursor, EmailAddress, Query, tables};
 use super::{Execution, ExecutionId, keys, leave};
 
 /// So many are on a page at most.
-pub const MAX_PAGE: usize = 100;
+pub(super) const MAX_PAGE: usize = 100;
 
 /// One who is in a sequence.
 #[derive(Debug, Clone, PartialEq)]

@@ -11,6 +11,7 @@ use tidings_delivery::links::Links;
 use tidings_jobs::Outcome;
 use tidings_kernel::{Delivery, Receipt};
 use tidings_people::contacts::{self, Attributes, Upsert};
+use tidings_sql::DatabaseError;
 use tidings_testbed::{Bed, each_store};
 
 use super::{Ignored, Received, Replies};
@@ -67,6 +68,23 @@ async fn a_reply_finds_the_message_that_it_answers(bed: &Bed) {
     }
     assert_eq!(items[0].text("body").map(str::trim), Some("Thanks for reaching out!"));
     assert_eq!(counts(&cx, &keys::sequence("spring")).await.reply_count, 1);
+    let heard = heard(&cx).await;
+    assert_eq!(heard.len(), 1, "once, however often the mail comes");
+    assert_eq!(heard[0]["name"], "email.replied");
+    assert_eq!(heard[0]["origin"], "system");
+    assert_eq!(heard[0]["email"], "bob@example.org");
+    let data = json!({
+        "sequenceId": "spring", "templateKey": "broadcasts/spring", "subject": "Re: Spring!",
+    });
+    assert_eq!(heard[0]["data"], data);
+}
+
+/// What sequences hear.
+async fn heard(cx: &Cx) -> Vec<serde_json::Value> {
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'sequence-events' ORDER BY id";
+    let rows = cx.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    rows.iter().map(|row| serde_json::from_str(row.text(0).unwrap()).unwrap()).collect()
 }
 
 async fn the_id_of_the_provider_is_read_without_its_host(bed: &Bed) {
@@ -97,6 +115,7 @@ async fn a_machine_does_not_reply(bed: &Bed) {
     let counted = counts(&cx, &keys::sequence("spring")).await;
     assert_eq!((counted.reply_count, counted.auto_reply_count), (0, 1));
     assert_eq!(stored(&cx).await[0].get("autoReply"), Some(&true.into()));
+    assert!(heard(&cx).await.is_empty(), "an absence note ends no sequence");
 }
 
 async fn a_stranger_is_kept_apart(bed: &Bed) {

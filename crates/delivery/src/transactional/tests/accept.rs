@@ -64,7 +64,7 @@ async fn the_same_request_again_is_the_same_message(bed: &Bed) {
     let again = world.accept(world.keyed("ADA@example.org", "k")).await.unwrap();
     assert_eq!(again, Accepted { replayed: true, ..first });
     assert_eq!(world.count("transactional_messages").await, 1);
-    assert_eq!(world.count("queue_messages").await, 1);
+    assert_eq!(world.count("queue_messages WHERE queue = 'transactional-email'").await, 1);
 }
 
 async fn the_same_key_for_another_request_is_refused(bed: &Bed) {
@@ -95,7 +95,7 @@ async fn the_same_key_at_the_same_time_makes_one_message(bed: &Bed) {
     assert!(answers.iter().all(|answer| answer.id == answers[0].id), "{answers:?}");
     assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
     assert_eq!(world.count("transactional_messages").await, 1);
-    assert_eq!(world.count("queue_messages").await, 1);
+    assert_eq!(world.count("queue_messages WHERE queue = 'transactional-email'").await, 1);
     assert_eq!(world.count("leads").await, 1);
 }
 
@@ -160,7 +160,12 @@ async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written(bed: &B
     let told: Vec<_> =
         wrong.iter().map(|Wrong { field, message }| format!("{field}: {message}")).collect();
     insta::assert_snapshot!(told.join("\n"));
-    for table in ["leads", "transactional_messages", "queue_messages", "timers"] {
+    for table in [
+        "leads",
+        "transactional_messages",
+        "queue_messages WHERE queue = 'transactional-email'",
+        "timers",
+    ] {
         assert_eq!(world.count(table).await, 0, "{table}");
     }
 }
@@ -211,7 +216,7 @@ async fn a_suppressed_person_gets_a_row_with_the_reason(bed: &Bed) {
     let accepted = world.accept(world.mail("ada@example.org")).await.unwrap();
     assert_eq!(accepted.status, Status::Skipped);
     assert_eq!(accepted.skip_reason.as_deref(), Some("hard_bounce"));
-    assert_eq!(world.count("queue_messages").await, 0);
+    assert_eq!(world.count("queue_messages WHERE queue = 'transactional-email'").await, 0);
     assert_eq!(world.status(accepted.id).await, Status::Skipped);
 }
 
@@ -237,7 +242,12 @@ async fn a_dry_run_writes_nothing(bed: &Bed) {
         assert_eq!(preview.rendered.subject, "Hello Ada");
         assert_eq!(preview.would_deliver(), sends, "{to}");
     }
-    for table in ["leads", "channel_identities", "transactional_messages", "queue_messages"] {
+    for table in [
+        "leads",
+        "channel_identities",
+        "transactional_messages",
+        "queue_messages WHERE queue = 'transactional-email'",
+    ] {
         assert_eq!(world.count(table).await, 0, "{table}");
     }
     assert_eq!(dump(bed).await, items);
@@ -273,7 +283,7 @@ async fn a_batch_has_an_answer_for_each_of_its_messages(bed: &Bed) {
         })
         .collect();
     assert_eq!(told, ["queued", "invalid", "skipped", "replayed", "key reused", "queued"]);
-    assert_eq!(world.count("queue_messages").await, 2);
+    assert_eq!(world.count("queue_messages WHERE queue = 'transactional-email'").await, 2);
     let none = world.messages.accept_many(&bed.cx().await, Vec::new()).await;
     assert!(matches!(none, Err(AcceptError::BatchSize)));
     let many = vec![world.mail("ada@example.org"); 101];

@@ -316,9 +316,11 @@ async fn mail_that_somebody_waits_for_does_not_use_up_the_cap(bed: &Bed) {
     settings::put(&cx, Sending { cap, ..Default::default() }).await.unwrap();
     world.accept(world.step(PartKind::Transactional, "1")).await.unwrap();
     world.work_on_sequences().await;
+    bed.advance(1).await;
     let first = world.accept(world.step(PartKind::Marketing, "2")).await.unwrap().id;
     world.work_on_sequences().await;
     assert_eq!(world.status(first).await, Status::Sent);
+    bed.advance(1).await;
     let second = world.accept(world.step(PartKind::Marketing, "3")).await.unwrap().id;
     world.work_on_sequences().await;
     assert_eq!(world.status(second).await, Status::Queued, "it waits");

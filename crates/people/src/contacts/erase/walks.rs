@@ -9,8 +9,8 @@ use tidings_kernel::{
 
 use crate::keys;
 
-/// An execution is at most three items and a timer.
-const WALKS: usize = MAX_TXN_WRITES / 4;
+/// An execution is at most three items and a timer, which counts as two.
+const WALKS: usize = MAX_TXN_WRITES / 5;
 /// A failed one is two items.
 const FAILED: usize = MAX_TXN_WRITES / 2;
 

@@ -1,7 +1,8 @@
 //! What is left of somebody who was erased: nothing that tells who it was, and everything that protects him.
 
+use jiff::ToSpan as _;
 use tidings_access::Cx;
-use tidings_kernel::{Item, Put, tables};
+use tidings_kernel::{Expect, Item, Put, Timer, Txn, queues, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
@@ -9,6 +10,7 @@ use super::{
     unsubscribe, upsert, with_tags,
 };
 use crate::contacts::{Upsert, erase, get, resume};
+use crate::keys;
 use crate::suppression::{self, Kind};
 
 each_store!(
@@ -17,6 +19,7 @@ each_store!(
     an_unsubscription_outlives_the_person,
     who_was_free_to_be_written_to_starts_anew,
     thousands_of_events_are_erased_too,
+    many_walks_end_too,
     what_was_waiting_is_not_sent,
     messages_of_others_name_him_no_more,
     an_address_that_is_nobodys_can_be_erased,
@@ -31,14 +34,66 @@ pub(super) async fn put_history(cx: &Cx, email: &str, count: usize) {
     let own = format!("SUB#{email}");
     let pairs = [(own.as_str(), "EXEC#onboarding"), ("EXEC#onboarding", own.as_str())];
     for (partition, sort) in pairs {
-        let item = Item::new().with("PK", partition).with("SK", sort);
+        let arn = "tidings:execution:onboarding:x1";
+        let item = Item::new().with("PK", partition).with("SK", sort).with("executionArn", arn);
         items.put(Put::new(&tables::MAIN, item)).await.unwrap();
     }
+    put_walks(cx, email).await;
     for number in 0..count {
         let sent = Item::new().with("PK", own.as_str()).with("SK", format!("SENT#{number:06}"));
         let event = Item::new().with("PK", own.as_str()).with("SK", format!("EVT#{number:06}"));
         items.put(Put::new(&tables::MAIN, sent)).await.unwrap();
         items.put(Put::new(&tables::EVENTS, event)).await.unwrap();
+    }
+}
+
+/// Where the execution is, with its timer, and one that failed before.
+async fn put_walks(cx: &Cx, email: &str) {
+    let address = address(email);
+    let state = tables::MAIN.bare_item(&keys::execution("x1")).with("email", email);
+    let timer = Timer {
+        key: keys::execution_timer("x1"),
+        due: cx.now().checked_add(30.hours()).unwrap(),
+        queue: &queues::SEQUENCE_STEPS,
+        body: "{}".to_owned(),
+    };
+    let at = "2026-06-01T00:00:00Z".parse().unwrap();
+    let failed = tables::MAIN.bare_item(&keys::failed("onboarding", at, "x0")).with("email", email);
+    let entry = tables::MAIN.bare_item(&keys::failed_entry(&address, "onboarding", at, "x0"));
+    let txn = Txn::new()
+        .put(&tables::MAIN, state, Expect::Anything)
+        .put(&tables::MAIN, failed, Expect::Anything)
+        .put(&tables::MAIN, entry, Expect::Anything)
+        .arm(timer);
+    cx.items().await.unwrap().transact(txn).await.unwrap();
+}
+
+/// That nothing of it is left.
+pub(super) async fn no_walks(cx: &Cx) {
+    for gone in ["EXEC#onboarding", "EXECUTION#x1", "FAILED#onboarding"] {
+        assert_eq!(partition(cx, &tables::MAIN, gone).await, [], "{gone}");
+    }
+    let timers = "SELECT timer_key FROM timers WHERE $1 > 0 AND timer_key LIKE 'execution/%'";
+    assert_eq!(rows(cx, timers).await.len(), 0);
+}
+
+async fn many_walks_end_too(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (items, email) = (cx.items().await.unwrap(), address("ada@example.org"));
+    for number in 0..120 {
+        let (sequence, id) = (format!("s{number}"), format!("x{number}"));
+        let arn = keys::execution_arn(&sequence, &id);
+        let own = tables::MAIN.bare_item(&keys::execution_of(&email, &sequence));
+        let partner = tables::MAIN.bare_item(&keys::execution_in(&sequence, &email));
+        let txn = Txn::new()
+            .put(&tables::MAIN, own.with("executionArn", arn), Expect::Absent)
+            .put(&tables::MAIN, partner, Expect::Absent)
+            .put(&tables::MAIN, tables::MAIN.bare_item(&keys::execution(&id)), Expect::Absent);
+        items.transact(txn).await.unwrap();
+    }
+    assert!(erase(&cx, &email).await.unwrap().erased);
+    for place in ["EXEC#s0", "EXECUTION#x0", "EXEC#s119", "EXECUTION#x119", "SUB#ada@example.org"] {
+        assert_eq!(partition(&cx, &tables::MAIN, place).await, [], "{place}");
     }
 }
 

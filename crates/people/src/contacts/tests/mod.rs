@@ -338,6 +338,7 @@ async fn everything_about_a_contact_comes_at_once(bed: &Bed) {
         .with("PK", "SUB#ada@example.org")
         .with("SK", "EXEC#onboarding")
         .with("sequenceId", "onboarding")
+        .with("executionArn", "tidings:execution:onboarding:x1")
         .with("startedAt", "2026-06-01T00:00:00.000Z");
     items.put(tidings_kernel::Put::new(&tables::MAIN, execution)).await.unwrap();
 
@@ -349,6 +350,8 @@ async fn everything_about_a_contact_comes_at_once(bed: &Bed) {
     assert_eq!(all.subscriptions[0].audience, "news");
     assert_eq!((all.topics[0].topic.as_str(), all.topics[0].is_on), ("offers", false));
     assert_eq!(all.executions[0].sequence, "onboarding");
+    let arn = all.executions[0].execution_arn.as_deref();
+    assert_eq!(arn, Some("tidings:execution:onboarding:x1"));
     assert_eq!(all.sent.len(), 20);
     assert_eq!(all.sent[0].sent_at, Some("2026-06-01T00:00:34Z".parse().unwrap()));
 }

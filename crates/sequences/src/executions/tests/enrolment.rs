@@ -1,0 +1,51 @@
+//! Letting many people in at once.
+
+use serde_json::json;
+use tidings_outreach::audience::Condition;
+use tidings_people::contacts::{self, Attributes, TagChange, Upsert};
+use tidings_testbed::{Bed, each_store};
+
+use crate::executions::{active, begin_enrolment, enrolment, within};
+use crate::world::World;
+
+each_store!(everybody_who_is_meant_is_let_in_once);
+
+async fn everybody_who_is_meant_is_let_in_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.define("id: offer\nreentry: ignore\nsteps: [ { send: a }, { wait: 9 days } ]").await;
+    let cx = world.cx().await;
+    for number in 0..250 {
+        let tag = if number % 10 == 0 { "no" } else { "yes" };
+        let upsert = Upsert {
+            email: format!("p{number:03}@example.org").parse().unwrap(),
+            first_name: None,
+            attributes: Attributes::default(),
+            tags: Some(TagChange::Add([tag.parse().unwrap()].into())),
+        };
+        contacts::upsert(&cx, upsert).await.unwrap();
+    }
+    world.enrol("p001@example.org", "offer", json!({})).await;
+    let condition = Condition::parse(&json!({ "tag": "yes" }), "condition").unwrap();
+    let begun = begin_enrolment(&cx, &world.versions, "offer", (condition, json!({}))).await;
+    let id = begun.unwrap().id;
+    world.run().await;
+    let done = enrolment(&cx, &id).await.unwrap().unwrap();
+    assert!(done.ended_at.is_some());
+    assert_eq!((done.counts.entered, done.counts.already_in, done.counts.refused), (224, 1, 0));
+    assert_eq!(active(&cx, "offer").await.unwrap(), 225);
+    assert_eq!(world.outbox().len(), 225);
+    assert_eq!(world.funnel("offer").await.active, 225);
+
+    // The newest first, each once.
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = within(&cx, "offer", cursor, 100).await.unwrap();
+        seen.extend(page.inside.iter().map(|one| one.started_at));
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 225);
+    assert!(seen.is_sorted_by(|one, other| one >= other));
+}
