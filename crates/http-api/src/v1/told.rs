@@ -2,6 +2,8 @@
 //!
 //! Not here: what became of messages (`events`), and what an event does (`tidings_sequences::events`).
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,7 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tidings_kernel::EmailAddress;
 use tidings_sequences::events::{self, AcceptError, Accepted, Event, MAX_EVENTS, Wrong, segment};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::V1;
 use super::auth::{Needs, Refusals, Send};
@@ -20,14 +24,9 @@ use crate::problem::{Problem, ProblemBody, Violation};
 type Told = (StatusCode, Json<ToldBody>);
 
 /// One event, or several as `events`.
-#[derive(ToSchema)]
-#[schema(as = NewEvents)]
-pub(super) struct NewEvents {
-    #[schema(inline)]
-    event: Option<NewEvent>,
-    /// Several events instead of one
-    #[schema(value_type = Option<Vec<NewEvent>>, max_items = 100)]
-    events: Option<Vec<NewEvent>>,
+pub(super) enum NewEvents {
+    One(NewEvent),
+    Many(Vec<NewEvent>),
 }
 
 #[derive(ToSchema)]
@@ -137,8 +136,8 @@ pub(super) async fn tell(
     Body(new): Body<NewEvents>,
 ) -> Result<Told, Problem> {
     let (prefix, new) = match new {
-        NewEvents { events: Some(events), .. } => (Some("events"), events),
-        NewEvents { event, .. } => (None, event.into_iter().collect()),
+        NewEvents::Many(events) => (Some("events"), events),
+        NewEvents::One(event) => (None, vec![event]),
     };
     let events = new.into_iter().map(Event::from).collect();
     let accepted = events::accept(&v1.cx(&who), events).await;
@@ -300,10 +299,31 @@ fn violations(wrong: Vec<Wrong>, list: Option<&str>) -> Problem {
 impl FromFields for NewEvents {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         if fields.has("events") {
-            let events = fields.objects("events")?;
-            return Some(Self { event: None, events: Some(events) });
+            return fields.objects("events").map(Self::Many);
         }
-        Some(Self { event: Some(NewEvent::from_fields(fields)?), events: None })
+        NewEvent::from_fields(fields).map(Self::One)
+    }
+}
+
+/// One or the other: no derive describes that without a tag.
+impl PartialSchema for NewEvents {
+    fn schema() -> RefOr<Schema> {
+        let one = || Ref::from_schema_name(NewEvent::name());
+        let several =
+            ArrayBuilder::new().items(one()).min_items(Some(1)).max_items(Some(MAX_EVENTS));
+        let several = ObjectBuilder::new().property("events", several).required("events");
+        OneOfBuilder::new().item(one()).item(several).into()
+    }
+}
+
+impl ToSchema for NewEvents {
+    fn name() -> Cow<'static, str> {
+        "NewEvents".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((NewEvent::name().into_owned(), NewEvent::schema()));
+        NewEvent::schemas(schemas);
     }
 }
 
