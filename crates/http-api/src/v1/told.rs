@@ -3,6 +3,7 @@
 //! Not here: what became of messages (`events`), and what an event does (`tidings_sequences::events`).
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use axum::Json;
 use axum::extract::State;
@@ -20,6 +21,9 @@ use super::V1;
 use super::auth::{Needs, Refusals, Send};
 use super::input::{Body, Fields, FromFields};
 use crate::problem::{Problem, ProblemBody, Violation};
+
+/// What a batch has its calls in.
+const LIST: &str = "batch";
 
 type Told = (StatusCode, Json<ToldBody>);
 
@@ -213,50 +217,27 @@ pub(super) async fn batch(
     who: Needs<Send>,
     Body(Call(call)): Body<Call>,
 ) -> Result<Told, Problem> {
-    let refused = |wrong: Vec<Wrong>| violations(wrong, Some("batch"));
     let calls = segment::batch(&call).map_err(|wrong| match wrong.first() {
         // Of the list itself.
-        Some(one) if one.field == "batch" => violations(wrong, None),
-        _ => refused(wrong),
+        Some(one) if one.field == LIST => violations(wrong, None),
+        _ => violations(wrong, Some(LIST)),
     })?;
-    // Which call it was, of those that are events.
-    let places: Vec<usize> = (0..calls.len()).filter(|place| calls[*place].is_some()).collect();
     let meant: Vec<bool> = calls.iter().map(Option::is_some).collect();
     let events: Vec<Event> = calls.into_iter().flatten().collect();
-    let accepted = match events.is_empty() {
-        true => Ok(Vec::new()),
-        false => events::accept(&v1.cx(&who), events).await,
+    let accepted = if events.is_empty() {
+        Vec::new()
+    } else {
+        let accepted = events::accept(&v1.cx(&who), events).await;
+        accepted.map_err(|error| refusal(error, Some(LIST)))?
     };
-    let accepted = accepted.map_err(|error| match error {
-        AcceptError::Invalid(mut wrong) => {
-            wrong.iter_mut().for_each(|one| one.event = places[one.event]);
-            refused(wrong.into_iter().map(in_call).collect())
-        }
-        error => refusal(error, Some("batch")),
-    })?;
     let mut accepted = accepted.into_iter();
     Ok(answer(meant.into_iter().map(|meant| meant.then(|| accepted.next()).flatten())))
 }
 
 async fn one(v1: &V1, who: &Needs<Send>, read: Result<Event, Vec<Wrong>>) -> Result<Told, Problem> {
     let event = read.map_err(|wrong| violations(wrong, None))?;
-    let accepted = events::accept(&v1.cx(who), vec![event]).await.map_err(|error| match error {
-        AcceptError::Invalid(wrong) => violations(wrong.into_iter().map(in_call).collect(), None),
-        error => refusal(error, None),
-    })?;
-    Ok(answer(accepted.into_iter().map(Some)))
-}
-
-/// As Segment's libraries call the field.
-fn in_call(wrong: Wrong) -> Wrong {
-    let field = match wrong.field.as_str() {
-        "name" => "event",
-        "message_id" => "messageId",
-        "user_id" => "userId",
-        "data" => "properties",
-        other => other,
-    };
-    Wrong { field: field.to_owned(), ..wrong }
+    let accepted = events::accept(&v1.cx(who), vec![event]).await;
+    Ok(answer(accepted.map_err(|error| refusal(error, None))?.into_iter().map(Some)))
 }
 
 fn answer(accepted: impl Iterator<Item = Option<Accepted>>) -> Told {
@@ -329,13 +310,13 @@ impl ToSchema for NewEvents {
 
 impl FromFields for NewEvent {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let name = fields.required("name");
+        let name = fields.required::<Name>("name");
         let (message_id, user_id) = (fields.optional("message_id"), fields.optional("user_id"));
         let email = fields.optional("email");
         let occurred_at = fields.optional_time("occurred_at");
         let data = fields.optional_object("data");
         Some(Self {
-            name: name?,
+            name: name?.0,
             message_id: message_id?,
             email: email?,
             user_id: user_id?,
@@ -348,6 +329,17 @@ impl FromFields for NewEvent {
 impl FromFields for Call {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         Some(Self(fields.everything()))
+    }
+}
+
+/// What an event that callers tell may be called.
+struct Name(String);
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        events::check_told_name(text).map(|()| Self(text.to_owned()))
     }
 }
 
