@@ -22,9 +22,9 @@ pub(crate) use stats::{StatsArgs, stats};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"team\"}'
   tidings events list --contact ada@example.org --workspace acme
   tidings events list --sequence spring --type click --from 2026-07-01T00:00:00Z
+  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"pro\"}'
   tidings events recompute --message t-101
   tidings events recompute --contact ada@example.org
   tidings events stray")]
@@ -41,10 +41,10 @@ pub(crate) struct EventsArgs {
 
 #[derive(Debug, Subcommand)]
 enum EventsCommand {
-    /// Tell that something happened to a person, as POST /v1/events does
-    Send(send::SendArgs),
     /// Print the events of a contact, a template or a sequence, the newest first
     List(ListArgs),
+    /// Tell what happened to a person, so that sequences begin, go on or end with it
+    Send(send::SendArgs),
     /// Decide anew whether people or machines opened and clicked, from the facts that were kept
     Recompute(WhatArgs),
     /// Print what came in and is about no message of any workspace, the newest first
@@ -140,8 +140,8 @@ pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Fail
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match args.command {
         EventsCommand::Stray { limit } => strays(&open, limit).await,
-        EventsCommand::Send(event) => match open.inside(args.workspace).await {
-            Ok(cx) => send::send(&open, &cx, event).await,
+        EventsCommand::Send(told) => match open.inside(args.workspace).await {
+            Ok(cx) => send::send(&open, &cx, told).await,
             Err(failure) => Err(failure),
         },
         EventsCommand::Recompute(what) => match open.inside(args.workspace).await {

@@ -1,68 +1,84 @@
-//! `tidings events send`: tells that something happened to somebody, as an application would over HTTP.
+//! `tidings events send`: telling what happened to a person.
 
 use clap::Args;
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
-use tidings_sequences::events::{self, AcceptError, Event};
+use tidings_sequences::events::{self, AcceptError, Accepted, Event, check_told_name};
 
 use crate::failure::Failure;
 use crate::open::Open;
-use crate::sequences::data;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"team\"}'
-  tidings events send project.created --user-id 4711 --message-id project-17
-
-A running server (`tidings serve`) does what the sequences want with it. The same message id again counts once.")]
+  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"pro\"}'
+  tidings events send order.paid --user-id 42 --message-id order-1001
+  tidings events send subscriber.subscribed --email ada@example.org --data '{\"firstName\":\"Ada\",\"tags\":[\"beta\"]}'")]
 pub(super) struct SendArgs {
     /// What happened, such as user.signed_up
+    #[arg(value_parser = name)]
     name: String,
-    /// To whom; without it a sequence looks where its map says, in the data
-    #[arg(long, value_name = "EMAIL")]
+    /// To whom, by e-mail address
+    #[arg(long, value_name = "ADDRESS")]
     email: Option<EmailAddress>,
-    /// To whom, by what your product calls the person
+    /// To whom, as your product calls the person
     #[arg(long, value_name = "ID")]
     user_id: Option<String>,
-    /// What the steps and filters can ask
-    #[arg(long, value_name = "JSON", value_parser = data)]
-    data: Option<Value>,
-    /// Tells this event from all others: told twice, it counts once
+    /// What is told of it: a JSON object
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    data: Option<Map<String, Value>>,
+    /// Makes it safe to tell again: each id counts once
     #[arg(long, value_name = "ID")]
     message_id: Option<String>,
-    /// When it happened [default: now]
+    /// When it happened, for your own use: it comes into the data as timestamp
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
 }
 
+fn name(text: &str) -> Result<String, String> {
+    check_told_name(text).map(|()| text.to_owned())
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(text) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err("use a JSON object such as {\"plan\":\"pro\"}".to_owned()),
+        Err(error) => Err(format!("this is no JSON: {error}")),
+    }
+}
+
+#[derive(Serialize)]
+struct Told {
+    id: String,
+    message_id: String,
+    replayed: bool,
+}
+
 pub(super) async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
-    let data = match args.data {
-        Some(Value::Object(data)) => data,
-        _ => serde_json::Map::new(),
-    };
     let event = Event {
         message_id: args.message_id,
         name: args.name,
         email: args.email,
         user_id: args.user_id,
         occurred_at: args.at,
-        data,
+        data: args.data.unwrap_or_default(),
     };
-    let accepted = events::accept(cx, vec![event]).await.map_err(|error| match error {
-        AcceptError::Invalid(wrong) => {
-            let told = wrong.iter().map(|one| format!("{}: {}", one.field, one.message));
-            Failure::usage(told.collect::<Vec<_>>().join("; "))
+    match events::accept(cx, vec![event]).await {
+        Ok(accepted) => {
+            let mut out = open.out();
+            for Accepted { id, message_id, replayed } in accepted {
+                out.json(&Told { id, message_id, replayed })?;
+            }
+            out.finish()
         }
-        AcceptError::Count | AcceptError::Store(_) => error.into(),
-    })?;
-    let mut out = open.out();
-    for one in accepted {
-        out.json(&json!({
-            "id": one.id, "message_id": one.message_id, "replayed": one.replayed,
-        }))?;
+        Err(AcceptError::Invalid(wrong)) => {
+            let told: Vec<_> =
+                wrong.iter().map(|one| format!("{}: {}", one.field, one.message)).collect();
+            Err(Failure::usage(told.join("; ")))
+        }
+        Err(error) => Err(error.into()),
     }
-    out.finish()
 }

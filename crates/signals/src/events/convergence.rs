@@ -129,6 +129,7 @@ fn line(source: Source, email: &str) -> Line {
         source,
         subject: "Hello".into(),
         template_key: Some(template_key.into()),
+        awaited: false,
         sequence_id,
         provider_message_id: None,
     }

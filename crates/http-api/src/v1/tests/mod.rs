@@ -11,6 +11,7 @@ mod messages;
 mod refusals;
 mod routes;
 mod templates;
+mod told;
 mod webhooks;
 
 use std::sync::Arc;

@@ -20,6 +20,7 @@ each_store!(
     a_running_walk_stays_with_its_version,
     a_mail_waits_for_its_window,
     a_wait_can_be_skipped,
+    a_click_of_a_person_ends_the_wait_for_it,
     months_pass,
 );
 
@@ -143,6 +144,8 @@ steps:
         .await;
     world.enrol("ada@example.org", "checks", json!({ "plan": "pro" })).await;
     // The mail is on its way when it is asked about, and the walk waits for it.
+    world.run().await;
+    assert_eq!(world.outbox(), ["ada@example.org a"]);
     world.hours(1).await;
     let mut sent = world.outbox();
     sent.sort();
@@ -181,16 +184,16 @@ steps:
 
 async fn what_was_wrong_is_tried_again_and_then_kept_as_failed(bed: &Bed) {
     let world = World::new(bed).await;
-    world.template("needy", "{{ order }}").await;
+    require(&world, "needy", &["order"]).await;
     world.define("id: needy\nsteps: [ { send: needy }, { send: a } ]").await;
     let cx = world.cx().await;
-    require(&world, "needy", &["order"]).await;
     world.enrol("ada@example.org", "needy", json!({})).await;
     world.run().await;
     let waiting = world.inside("ada@example.org").await;
     assert_eq!(waiting[0].tries, 1);
     assert!(matches!(waiting[0].doing, Doing::Waiting { .. }));
-    world.hours(1).await;
+    // Three times, and each later than the one before.
+    world.hours(3).await;
     assert_eq!(world.inside("ada@example.org").await, []);
     let failed = list_failed(&cx, "needy", None, 10).await.unwrap().failed;
     assert_eq!(failed.len(), 1);
@@ -303,4 +306,57 @@ async fn months_pass(bed: &Bed) {
     bed.advance(60 * 24 * 2).await;
     world.run().await;
     assert_eq!(world.outbox(), ["ada@example.org a", "ada@example.org b"]);
+}
+
+async fn a_click_of_a_person_ends_the_wait_for_it(bed: &Bed) {
+    let world = World::new(bed).await;
+    world
+        .define(
+            "
+id: click
+steps:
+  - send: a
+  - wait_for: email.clicked
+    filter: [ { path: $.templateKey, equals: a } ]
+    timeout: 2 days
+    then: [ { send: b } ]
+    else: [ { send: c } ]
+",
+        )
+        .await;
+    for email in ["ada@example.org", "bot@example.org", "eve@example.org"] {
+        world.enrol(email, "click", json!({})).await;
+    }
+    world.run().await;
+    bed.advance(60).await;
+    for (email, human) in [("ada@example.org", true), ("bot@example.org", false)] {
+        click(&world, email, human).await;
+        click(&world, email, human).await;
+    }
+    world.run().await;
+    assert_eq!(world.outbox()[3..], ["ada@example.org b"]);
+    world.days(3).await;
+    let mut late = world.outbox()[4..].to_vec();
+    late.sort();
+    assert_eq!(late, ["bot@example.org c", "eve@example.org c"]);
+}
+
+/// In the first mail that somebody got.
+async fn click(world: &World<'_>, email: &str, human: bool) {
+    use tidings_delivery::links::Source;
+    use tidings_signals::events::{Event, EventKind, record};
+    use tidings_sql::{DatabaseError, Param};
+
+    let cx = world.cx().await;
+    let address = email.to_owned();
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT MIN(id) FROM transactional_messages WHERE email = $1";
+        tx.query(sql, &[Param::Text(&address)])?[0].int(0)
+    });
+    let message: Result<i64, DatabaseError> = find.await;
+    let id = format!("click-{email}");
+    let mut event = Event::new(id, EventKind::Click, email.parse().unwrap(), cx.now());
+    event.source = Some(Source::Transactional(message.unwrap()));
+    event.verdict = Some(json!({ "human": human }));
+    record(&cx, event).await.unwrap();
 }
