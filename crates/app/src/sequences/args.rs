@@ -285,7 +285,7 @@ fn json(text: &str) -> Result<Value, String> {
 }
 
 /// An object within the bounds of an event's data.
-pub(crate) fn data(text: &str) -> Result<Value, String> {
+fn data(text: &str) -> Result<Value, String> {
     if text.len() > MAX_DATA_BYTES {
         return Err(format!("use at most {} KB", MAX_DATA_BYTES / 1024));
     }

@@ -20,8 +20,8 @@ use tidings_sequences::definition::{Definition, schema};
 use tidings_sequences::executions::Simulate;
 use tidings_sequences::versions::{self, Shown, Status};
 
+pub(crate) use self::args::SequenceArgs;
 use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
-pub(crate) use self::args::{SequenceArgs, data};
 pub(crate) use self::files::{Written, difference};
 use self::form::Form;
 use self::looks::Look;

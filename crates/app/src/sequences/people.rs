@@ -29,6 +29,7 @@ pub(super) async fn enrol(
         person: Person::default(),
         input: data.unwrap_or_else(|| json!({})),
         cause: None,
+        told_at: None,
     };
     let versions = Versions::default();
     let entered = executions::enrol(cx, &versions, cmd).await;
