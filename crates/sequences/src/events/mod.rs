@@ -27,6 +27,7 @@ use route::{Done, Routing, Trouble};
 
 pub use accept::{
     AcceptError, Accepted, MAX_DATA_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_MESSAGE_ID, Wrong, accept,
+    check_data,
 };
 
 /// Events that were worked on, by what became of them.
