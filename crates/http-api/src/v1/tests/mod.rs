@@ -207,6 +207,8 @@ fn hide(value: &mut Value) {
                 match (name.as_str(), value.as_str()) {
                     ("public_id", Some(id)) if id.len() == 12 => *value = "[id]".into(),
                     ("key", Some(key)) if key.len() == 60 => *value = "[key]".into(),
+                    ("id", Some(id)) if id.len() == 32 => *value = "[id]".into(),
+                    ("arn", Some(arn)) => *value = arn.rsplit_once(':').unwrap().0.into(),
                     _ => hide(value),
                 }
             }
