@@ -20,7 +20,7 @@ use tidings_sequences::executions::Simulate;
 use tidings_sequences::versions::{self, Shown, Status};
 
 use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
-pub(crate) use self::args::{SequenceArgs, data};
+pub(crate) use self::args::SequenceArgs;
 pub(crate) use self::files::{Written, difference};
 use self::form::Form;
 use self::looks::Look;

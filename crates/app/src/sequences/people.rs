@@ -29,6 +29,7 @@ pub(super) async fn enrol(
         person: Person::default(),
         input: data.unwrap_or_else(|| json!({})),
         cause: None,
+        told_at: None,
     };
     let entered = executions::enrol(cx, &Versions::default(), cmd).await;
     let entered = entered.map_err(|error| not_enrolled(id, error))?;

@@ -33,7 +33,10 @@ fn the_demo_shows_a_mail_and_every_command_that_it_prints_works() {
     assert_eq!(curls, 7, "{commands}");
     let funnel = ["--config", "tidings-demo/tidings.toml", "sequence", "funnel", "onboarding"];
     let funnel = world.ok(&[&funnel[..], &["--workspace", "demo", "--table"]].concat());
-    assert!(funnel.contains("12 entered; 11 in it now, 0 at the end, 1 left, 0 failed"), "{funnel}");
+    assert!(
+        funnel.contains("12 entered; 11 in it now, 0 at the end, 1 left, 0 failed"),
+        "{funnel}"
+    );
     let waiting = |line: &&str| line.split_whitespace().rev().nth(4).is_some_and(|n| n != "·");
     let steps = funnel.lines().skip(3).filter(waiting).count();
     assert!(steps >= 4, "they are at different steps: {funnel}");

@@ -113,10 +113,28 @@ pub enum SetStatusError {
 
 /// Makes a definition the active one. The same again changes nothing; whoever is in the sequence stays with his version.
 pub async fn put(cx: &Cx, definition: Definition) -> Result<Put, PutError> {
-    let named = check::check(cx, &definition, &Coming::default()).await?;
-    let new = Arc::new(store::New::of(&definition, named));
+    let put = put_unless_of_another(cx, &definition, None).await?;
+    Ok(put.ok_or(StorageError::from(DatabaseError::NoRow))?)
+}
+
+/// The same on behalf of one client: what another client has under this id stays as it is. `None` says so.
+pub async fn put_of(
+    cx: &Cx,
+    client: ClientId,
+    definition: &Definition,
+) -> Result<Option<Put>, PutError> {
+    put_unless_of_another(cx, definition, Some(client)).await
+}
+
+async fn put_unless_of_another(
+    cx: &Cx,
+    definition: &Definition,
+    only_of: Option<ClientId>,
+) -> Result<Option<Put>, PutError> {
+    let named = check::check(cx, definition, &Coming::default()).await?;
+    let new = Arc::new(store::New::of(definition, named));
     let within = cx.clone();
-    let write = cx.database().write(move |tx| store::put(tx, &within, &new));
+    let write = cx.database().write(move |tx| store::put(tx, &within, &new, only_of));
     write.await.map_err(|error: DatabaseError| StorageError::from(error).into())
 }
 
