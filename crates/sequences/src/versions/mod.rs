@@ -181,7 +181,7 @@ pub async fn set_status(cx: &Cx, id: &str, status: Status) -> Result<Sequence, S
     if !known {
         return Err(missing());
     }
-    Ok(look::find(cx, id).await?.ok_or_else(missing)?)
+    look::find(cx, id).await?.ok_or_else(missing)
 }
 
 impl Status {
