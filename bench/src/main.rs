@@ -12,8 +12,10 @@
 mod campaign;
 mod mail;
 mod postgres_server;
+mod product;
 mod queue;
 mod report;
+mod sequence;
 mod store;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +47,8 @@ enum Bench {
     Mail,
     /// A campaign over SMTP, beside Postfix's own source of mail.
     Campaign,
+    /// A million people in the middle of a sequence.
+    Sequence,
 }
 
 #[tokio::main]
@@ -54,6 +58,7 @@ async fn main() -> anyhow::Result<()> {
         Bench::Store => store::run(arguments.quick).await?,
         Bench::Queue => queue::run(arguments.quick).await?,
         Bench::Mail => mail::run(arguments.quick).await?,
+        Bench::Sequence => sequence::run(arguments.quick).await?,
         Bench::Campaign => tokio::task::block_in_place(|| campaign::run(arguments.quick))?,
     };
     println!("{}", report.text());

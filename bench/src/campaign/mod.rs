@@ -4,7 +4,6 @@
 //!
 //! Server and sink share the machine: what the sink costs is in every figure.
 
-mod product;
 mod sink;
 
 use std::fmt::Write as _;
@@ -14,8 +13,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
+use crate::product::{Product, Server};
 use crate::report::Report;
-use product::{Product, Server};
 use sink::Sink;
 
 const CONNECTIONS: usize = 16;
@@ -119,7 +118,17 @@ fn measure(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<Run
 
 /// A server with so many people and a template.
 fn furnish(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<(Product, Server)> {
-    let product = Product::new(program, sink.port)?;
+    let product = Product::new(
+        program,
+        &[
+            ("TIDINGS_MAIL__PROVIDER", "smtp".to_owned()),
+            ("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1".to_owned()),
+            ("TIDINGS_MAIL__SMTP_PORT", sink.port.to_string()),
+            ("TIDINGS_MAIL__SMTP_TLS", "none".to_owned()),
+            ("TIDINGS_MAIL__SMTP_CONNECTIONS", CONNECTIONS.to_string()),
+            ("TIDINGS_MAIL__RATE_PER_SECOND", "100000".to_owned()),
+        ],
+    )?;
     product.run(&["bootstrap", "--client", "shop"])?;
     product.run(&["senders", "add", "news", "--from", "news@shop.example", "--client", "shop"])?;
     let key = ["keys", "create", "--client", "shop", "--name", "bench"];

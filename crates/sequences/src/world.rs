@@ -103,6 +103,7 @@ impl<'a> World<'a> {
             person: Person::default(),
             input,
             cause: None,
+            told_at: None,
         };
         enrol(&self.cx().await, &self.versions, cmd).await.unwrap()
     }

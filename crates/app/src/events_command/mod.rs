@@ -1,5 +1,6 @@
 //! `tidings events` and `tidings stats`.
 
+mod send;
 mod stats;
 
 use clap::{Args, Subcommand};
@@ -23,6 +24,7 @@ pub(crate) use stats::{StatsArgs, stats};
 Examples:
   tidings events list --contact ada@example.org --workspace acme
   tidings events list --sequence spring --type click --from 2026-07-01T00:00:00Z
+  tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"pro\"}'
   tidings events recompute --message t-101
   tidings events recompute --contact ada@example.org
   tidings events stray")]
@@ -41,6 +43,8 @@ pub(crate) struct EventsArgs {
 enum EventsCommand {
     /// Print the events of a contact, a template or a sequence, the newest first
     List(ListArgs),
+    /// Tell what happened to a person, so that sequences begin, go on or end with it
+    Send(send::SendArgs),
     /// Decide anew whether people or machines opened and clicked, from the facts that were kept
     Recompute(WhatArgs),
     /// Print what came in and is about no message of any workspace, the newest first
@@ -136,6 +140,10 @@ pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Fail
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match args.command {
         EventsCommand::Stray { limit } => strays(&open, limit).await,
+        EventsCommand::Send(told) => match open.inside(args.workspace).await {
+            Ok(cx) => send::send(&open, &cx, told).await,
+            Err(failure) => Err(failure),
+        },
         EventsCommand::Recompute(what) => match open.inside(args.workspace).await {
             Ok(cx) => decide_anew(&open, &cx, what).await,
             Err(failure) => Err(failure),

@@ -12,6 +12,7 @@ mod config;
 mod consent;
 mod demo;
 mod doctor;
+mod events;
 mod help;
 mod items;
 mod kill;

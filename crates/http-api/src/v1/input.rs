@@ -158,6 +158,16 @@ impl Fields {
         self.rest.get(name).is_some_and(Value::is_null)
     }
 
+    /// Whether there is such a field, for those who take one thing or another.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.rest.contains_key(name)
+    }
+
+    /// All fields that are left, for those who take what others have laid down and leave the rest alone.
+    pub(super) fn everything(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.rest)
+    }
+
     /// A list of objects that may be left out.
     pub(super) fn optional_objects<T: FromFields>(
         &mut self,

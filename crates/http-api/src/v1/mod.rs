@@ -30,6 +30,7 @@ mod templates;
 mod test_send;
 #[cfg(test)]
 mod tests;
+mod told;
 mod topics;
 mod webhook_deliveries;
 mod webhooks;
@@ -147,7 +148,10 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(contacts::remove_tag))
         .routes(routes!(suppressions::list, suppressions::add))
         .routes(routes!(suppressions::show, suppressions::lift))
-        .routes(routes!(events::list))
+        .routes(routes!(events::list, told::tell))
+        .routes(routes!(told::track))
+        .routes(routes!(told::identify))
+        .routes(routes!(told::batch))
         .routes(routes!(stats::deliveries))
         .routes(routes!(stats::template))
         .routes(routes!(stats::sequence))

@@ -177,6 +177,15 @@ impl Txn {
         self
     }
 
+    /// Everything of both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.writes.extend(other.writes);
+        self.messages.extend(other.messages);
+        self.timers.extend(other.timers);
+        self
+    }
+
     /// Sends a message if the transaction is made.
     #[must_use]
     pub fn enqueue(mut self, message: Outgoing) -> Self {

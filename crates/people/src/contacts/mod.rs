@@ -169,6 +169,13 @@ pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError>
     Ok(Flags::of(known.as_ref(), &gate.look(cx, email).await?))
 }
 
+/// Whether somebody has the address.
+pub async fn is_known(cx: &Cx, email: &EmailAddress) -> Result<bool, StorageError> {
+    let (within, email) = (cx.clone(), email.clone());
+    let find = cx.database().read(move |tx| store::find(tx, &within, &email));
+    Ok(find.await?.is_some())
+}
+
 /// The name of the time zone where whoever has the address is, if it is known.
 pub async fn timezone(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, StorageError> {
     let (workspace, email) = (cx.workspace_id().get(), email.clone());

@@ -179,15 +179,22 @@ async fn mark_replayed(items: &dyn ItemStore, events: &mut [New]) -> Result<(), 
     Ok(())
 }
 
-fn check(place: usize, event: &Event, wrong: &mut Vec<Wrong>) {
+/// Whether a caller can tell an event of this name.
+pub fn check_told_name(name: &str) -> Result<(), String> {
+    check_event_name(name).map_err(|error| error.to_string())?;
+    if OURS.iter().any(|ours| name.starts_with(ours)) {
+        return Err(format!("{name} is told by Tidings itself; use another name"));
+    }
+    Ok(())
+}
+
+/// All that is wrong with an event.
+pub(super) fn check(place: usize, event: &Event, wrong: &mut Vec<Wrong>) {
     let mut tell = |field: &str, message: String| {
         wrong.push(Wrong { event: place, field: field.to_owned(), message });
     };
-    if let Err(error) = check_event_name(&event.name) {
-        tell("name", error.to_string());
-    } else if OURS.iter().any(|ours| event.name.starts_with(ours)) {
-        let name = &event.name;
-        tell("name", format!("{name} is told by Tidings itself; use another name"));
+    if let Err(message) = check_told_name(&event.name) {
+        tell("name", message);
     }
     for (field, text, most) in [
         ("message_id", &event.message_id, MAX_MESSAGE_ID),

@@ -252,6 +252,7 @@ impl<'a> Routing<'a> {
             person: person::mapped(&trigger.mapping, &self.data),
             input: self.data.clone(),
             cause: Some(self.event.event_id.clone()),
+            told_at: Some(self.event.occurred_at),
         };
         match executions::enrol(self.cx, &self.tools.versions, enrol).await {
             Ok(_) => Ok(true),

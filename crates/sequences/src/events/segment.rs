@@ -1,14 +1,18 @@
 //! The calls of Segment's libraries, read as events: `track`, `identify`, and several of them as a `batch`.
 //!
-//! Pure. What the libraries send besides, nobody needs here: it is left alone. What an event may be, `accept` checks.
+//! Pure. What the libraries send besides, nobody needs here: it is left alone. What an event may be is in `accept`.
 
 use jiff::Timestamp;
 use serde_json::Value;
 use tidings_jobs::contracts::Object;
 use tidings_kernel::EmailAddress;
 
+use super::accept::check;
 use super::{Event, IDENTIFY, MAX_EVENTS, Wrong};
 
+/// Where a call has its data.
+const PROPERTIES: &str = "properties";
+const TRAITS: &str = "traits";
 /// The calls that have no meaning here. They are taken and nothing is done.
 const IGNORED: [&str; 5] = ["page", "screen", "group", "alias", "delete"];
 
@@ -17,7 +21,7 @@ pub fn track(call: &Object) -> Result<Event, Vec<Wrong>> {
     let mut reader = Reader::new(call, 0);
     reader.is_of_type("track");
     let event = reader.track();
-    reader.answer(event)
+    reader.answer(event, PROPERTIES)
 }
 
 /// What a product knows of a user.
@@ -25,7 +29,7 @@ pub fn identify(call: &Object) -> Result<Event, Vec<Wrong>> {
     let mut reader = Reader::new(call, 0);
     reader.is_of_type("identify");
     let event = reader.identify();
-    reader.answer(event)
+    reader.answer(event, TRAITS)
 }
 
 /// Several calls, each with its type. `None` stands for one that has no meaning here.
@@ -54,13 +58,13 @@ fn one(call: &Value, place: usize) -> Result<Option<Event>, Vec<Wrong>> {
     };
     let Value::Object(call) = call else { return Err(told("", "use an object")) };
     let mut reader = Reader::new(call, place);
-    let event = match call.get("type").and_then(Value::as_str) {
-        Some("track") => reader.track(),
-        Some("identify") => reader.identify(),
+    let (event, data) = match call.get("type").and_then(Value::as_str) {
+        Some("track") => (reader.track(), PROPERTIES),
+        Some("identify") => (reader.identify(), TRAITS),
         Some(kind) if IGNORED.contains(&kind) => return Ok(None),
         _ => return Err(told("type", "use track or identify")),
     };
-    reader.answer(event).map(Some)
+    reader.answer(event, data).map(Some)
 }
 
 struct Reader<'c> {
@@ -74,7 +78,22 @@ impl<'c> Reader<'c> {
         Self { call, place, wrong: Vec::new() }
     }
 
-    fn answer(self, event: Event) -> Result<Event, Vec<Wrong>> {
+    /// The event, or all that is wrong with it, under the names that the call has for its fields.
+    fn answer(mut self, event: Event, data: &str) -> Result<Event, Vec<Wrong>> {
+        let mut more = Vec::new();
+        check(self.place, &event, &mut more);
+        for Wrong { field, message, .. } in more {
+            let field = match field.as_str() {
+                "name" => "event",
+                "message_id" => "messageId",
+                "user_id" => "userId",
+                "data" => data,
+                other => other,
+            };
+            if !self.wrong.iter().any(|one| one.field == field) {
+                self.tell(field, &message);
+            }
+        }
         if self.wrong.is_empty() { Ok(event) } else { Err(self.wrong) }
     }
 
@@ -101,12 +120,12 @@ impl<'c> Reader<'c> {
                 String::new()
             }
         };
-        let data = self.object("properties");
+        let data = self.object(PROPERTIES);
         self.event(name, data)
     }
 
     fn identify(&mut self) -> Event {
-        let data = self.object("traits");
+        let data = self.object(TRAITS);
         self.event(IDENTIFY.to_owned(), data)
     }
 

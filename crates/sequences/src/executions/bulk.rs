@@ -8,19 +8,20 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
+use tidings_delivery::eligibility::{self, Answer, Loaded, Verdict};
 use tidings_jobs::Outcome;
 use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
 use tidings_kernel::{
-    Condition as ItemCondition, Expect, Item, Key, Outgoing, Put, StoreError, Txn, Workspace,
-    queues, tables,
+    Condition as ItemCondition, EmailAddress, Expect, Item, Key, Outgoing, Put, StoreError, Txn,
+    Workspace, queues, tables,
 };
 use tidings_outreach::audience::{self, Condition, Walk};
 use tidings_people::keys::time;
 use tidings_people::race;
 
 use super::walk::Tools;
-use super::{Enrol, EnrolError, Entered, ExecutionId, Person, enrol};
-use crate::versions::Versions;
+use super::{Enrol, EnrolError, Entered, ExecutionId, Person, enrol, enter};
+use crate::versions::{Active, Versions};
 
 /// So many people are on a page.
 const PAGE: usize = 100;
@@ -142,31 +143,71 @@ async fn page(
     let walk =
         Walk { condition, client: active.client, audience: active.audience, profiles: false };
     let found = audience::page(cx, &walk, enrolment.cursor.as_deref(), PAGE).await?;
-    for member in &found.contacts {
-        let cmd = Enrol {
-            sequence: enrolment.sequence.clone(),
-            email: member.email.clone(),
-            person: Person::default(),
-            input: enrolment.input.clone(),
-            cause: Some(format!("enrolment/{}/{}", enrolment.id, member.lead_id)),
-        };
-        let count = match enrol(cx, &tools.versions, cmd).await {
-            Ok(Entered::Began(_) | Entered::Restarted(_) | Entered::Before) => {
-                &mut enrolment.counts.entered
-            }
-            Ok(Entered::AlreadyIn(_) | Entered::TooSoon { .. }) => &mut enrolment.counts.already_in,
-            Ok(Entered::Refused(_)) | Err(EnrolError::Person(_)) => &mut enrolment.counts.refused,
-            Err(EnrolError::Missing(_)) => return Ok(Err("its sequence is gone".to_owned())),
-            Err(EnrolError::Store(error)) => return Err(error),
-        };
-        *count += 1;
-    }
+    let enrol_of = |email: &EmailAddress, lead: i64| Enrol {
+        sequence: enrolment.sequence.clone(),
+        email: email.clone(),
+        person: Person::default(),
+        input: enrolment.input.clone(),
+        cause: Some(format!("enrolment/{}/{lead}", enrolment.id)),
+        told_at: None,
+    };
+    let cmds: Vec<Enrol> =
+        found.contacts.iter().map(|member| enrol_of(&member.email, member.lead_id.get())).collect();
+    let counts = match let_in(tools, cx, &active, cmds).await? {
+        Ok(counts) => counts,
+        Err(why) => return Ok(Err(why)),
+    };
+    enrolment.counts.entered += counts.entered;
+    enrolment.counts.already_in += counts.already_in;
+    enrolment.counts.refused += counts.refused;
     enrolment.counts.looked_at += i64::try_from(found.looked_at).unwrap_or(0);
     if found.next.is_none() {
         enrolment.ended_at = Some(cx.now());
     }
     enrolment.cursor = found.next;
     Ok(Ok(()))
+}
+
+/// Those of whom there is nothing to decide together, and each of the others by himself.
+async fn let_in(
+    tools: &Tools,
+    cx: &Cx,
+    active: &Active,
+    cmds: Vec<Enrol>,
+) -> Result<Result<Counts, String>, StorageError> {
+    let mut counts = Counts::default();
+    if !active.takes_people {
+        counts.refused = i64::try_from(cmds.len()).unwrap_or(0);
+        return Ok(Ok(counts));
+    }
+    let asked =
+        |cmd: &Enrol| eligibility::Person { email: cmd.email.clone(), profile: Loaded::NotYet };
+    let people = cmds.iter().map(asked).collect();
+    let answers = eligibility::check_all(cx, &enter::mailing(active), people).await?;
+    let may = |answer: &Answer| !matches!(answer.explanation.verdict, Verdict::Skip(_));
+    let all = cmds.len();
+    let cmds: Vec<Enrol> = cmds
+        .into_iter()
+        .zip(&answers)
+        .filter(|(_, answer)| may(answer))
+        .map(|(cmd, _)| cmd)
+        .collect();
+    counts.refused = i64::try_from(all - cmds.len()).unwrap_or(0);
+    let are_in = enter::enrol_new(cx, active, &cmds).await?;
+    for (cmd, is_in) in cmds.into_iter().zip(are_in) {
+        if is_in {
+            counts.entered += 1;
+            continue;
+        }
+        match enrol(cx, &tools.versions, cmd).await {
+            Ok(Entered::Began(_) | Entered::Restarted(_) | Entered::Before) => counts.entered += 1,
+            Ok(Entered::AlreadyIn(_) | Entered::TooSoon { .. }) => counts.already_in += 1,
+            Ok(Entered::Refused(_)) | Err(EnrolError::Person(_)) => counts.refused += 1,
+            Err(EnrolError::Missing(_)) => return Ok(Err("its sequence is gone".to_owned())),
+            Err(EnrolError::Store(error)) => return Err(error),
+        }
+    }
+    Ok(Ok(counts))
 }
 
 fn key(id: &EnrolmentId) -> Key {

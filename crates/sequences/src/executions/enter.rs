@@ -7,8 +7,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
-use tidings_delivery::eligibility::{self, Kind, Question, Reason, Verdict};
-use tidings_kernel::{EmailAddress, Expect, Item, StoreError, Txn, tables};
+use tidings_delivery::eligibility::{self, Kind, Mailing, Question, Reason, Verdict};
+use tidings_kernel::{EmailAddress, Expect, Item, Key, StoreError, Txn, tables};
 use tidings_people::contacts::{self, Attributes, FirstName, TagChange, Upsert, UpsertError};
 use tidings_people::keys::time;
 use tidings_people::race;
@@ -22,6 +22,11 @@ use crate::versions::{Active, Versions};
 /// So long a cause is remembered. What comes twice comes within days.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(60 * 24);
 
+/// Of so many people what decides is read at once: three items each.
+const READ_AT_ONCE: usize = 33;
+/// So many walks begin in one transaction: seven writes each, and the numbers.
+const WRITTEN_AT_ONCE: usize = 13;
+
 /// Somebody is to come into a sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Enrol {
@@ -33,6 +38,8 @@ pub struct Enrol {
     pub input: Value,
     /// Names what caused it. The same cause again lets nobody in.
     pub cause: Option<String>,
+    /// When it was told, if that was before now: what was told since then can end it.
+    pub told_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -87,13 +94,11 @@ impl From<StoreError> for EnrolError {
 pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, EnrolError> {
     let missing = || EnrolError::Missing(cmd.sequence.clone());
     let active = versions.active(cx, &cmd.sequence).await?.ok_or_else(missing)?;
-    let upsert = Upsert {
-        email: cmd.email.clone(),
-        first_name: cmd.person.first_name.clone(),
-        attributes: cmd.person.attributes.clone(),
-        tags: cmd.person.tags.clone(),
-    };
-    contacts::upsert(cx, upsert).await?;
+    if cmd.person != Person::default() || !contacts::is_known(cx, &cmd.email).await? {
+        let Person { first_name, attributes, tags } = cmd.person.clone();
+        let email = cmd.email.clone();
+        contacts::upsert(cx, Upsert { email, first_name, attributes, tags }).await?;
+    }
     if !active.takes_people {
         return Ok(Entered::Refused(Refusal::Paused));
     }
@@ -108,20 +113,14 @@ pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, 
         };
         let execution = begin(cx, &active, &cmd);
         let mut changes = Changes::default();
-        changes.whole(execution.version, What::Entered);
-        changes.step(execution.version, &execution.step, What::Entered);
-        let mut txn = execution.begin(Txn::new(), before.map(Execution::arn).as_deref());
+        let arn = before.map(Execution::arn);
+        let mut txn = letting_in(cx, &cmd, (&execution, arn.as_deref()), until.is_some());
+        changes.entered(&execution);
         if let Some(before) = before {
             leave::counted(&mut changes, before, What::Left);
             txn = before.end_walk(txn).enqueue(before.stopped(cx.workspace()));
         }
-        txn = changes.count(txn, &execution).enqueue(execution.message(cx.workspace()));
-        if let Some(mark) = cmd.cause.as_deref().map(|cause| mark(cx, cause, &cmd.sequence)) {
-            txn = txn.put(&tables::MAIN, mark, Expect::Absent);
-        }
-        if until.is_some() {
-            txn = txn.put(&tables::MAIN, visit(cx, &cmd), Expect::Anything);
-        }
+        let txn = changes.count(txn, &execution.id, &execution.sequence);
         match cx.items().await?.transact(txn).await {
             Ok(()) if before.is_some() => return Ok(Entered::Restarted(Box::new(execution))),
             Ok(()) => return Ok(Entered::Began(Box::new(execution))),
@@ -132,25 +131,43 @@ pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, 
     Err(StoreError::Conflict.into())
 }
 
+/// The walk, its rows, its first message, and what is remembered of it.
+fn letting_in(
+    cx: &Cx,
+    cmd: &Enrol,
+    (execution, before): (&Execution, Option<&str>),
+    is_remembered: bool,
+) -> Txn {
+    let mut txn = execution.begin(Txn::new(), before).enqueue(execution.message(cx.workspace()));
+    if let Some(mark) = cmd.cause.as_deref().map(|cause| mark(cx, cause, &cmd.sequence)) {
+        txn = txn.put(&tables::MAIN, mark, Expect::Absent);
+    }
+    if is_remembered {
+        txn = txn.put(&tables::MAIN, visit(cx, cmd), Expect::Anything);
+    }
+    txn
+}
+
 /// The gate of every message decides who may come in. Whoever has to wait may.
 async fn refused(
     cx: &Cx,
     active: &Active,
     email: &EmailAddress,
 ) -> Result<Option<Reason>, StorageError> {
-    let definition = &active.program.definition;
-    let kind = if definition.transactional { Kind::Transactional } else { Kind::Sequence };
-    let question = Question {
-        kind,
-        email: email.clone(),
-        client: active.client,
-        audience: active.audience,
-        topic: active.topic,
-    };
+    let Mailing { kind, client, audience, topic } = mailing(active);
+    let question = Question { kind, email: email.clone(), client, audience, topic };
     Ok(match eligibility::check(cx, &question).await?.verdict {
         Verdict::Skip(reason) => Some(reason),
         Verdict::Send | Verdict::Defer { .. } => None,
     })
+}
+
+/// What its mails are, for the gate.
+pub(super) fn mailing(active: &Active) -> Mailing {
+    let is_transactional = active.program.definition.transactional;
+    let kind = if is_transactional { Kind::Transactional } else { Kind::Sequence };
+    let Active { client, audience, topic, .. } = *active;
+    Mailing { kind, client, audience, topic }
 }
 
 fn begin(cx: &Cx, active: &Active, cmd: &Enrol) -> Execution {
@@ -163,6 +180,7 @@ fn begin(cx: &Cx, active: &Active, cmd: &Enrol) -> Execution {
         version: active.version,
         transactional: definition.transactional,
         started_at: cx.now(),
+        told_at: cmd.told_at.unwrap_or(cx.now()),
         deadline: cx.now().saturating_add(timeout).unwrap_or(Timestamp::MAX),
         at: 0,
         step: active.program.places.first().map(|place| place.step.clone()).unwrap_or_default(),
@@ -195,13 +213,7 @@ enum May<'a> {
 impl There {
     async fn load(cx: &Cx, cmd: &Enrol) -> Result<Self, EnrolError> {
         let items = cx.items().await?;
-        let cause = cmd.cause.as_deref().unwrap_or_default();
-        let wanted = [
-            keys::of_subscriber(&cmd.email, &cmd.sequence),
-            keys::entered(&cmd.email, &cmd.sequence),
-            keys::cause(cause, &cmd.sequence),
-        ];
-        let mut found = items.batch_get(&tables::MAIN, &wanted).await?.into_iter();
+        let mut found = items.batch_get(&tables::MAIN, &asked(cmd)).await?.into_iter();
         let mut next = || found.next().flatten();
         let (row, entered, cause) = (next(), next(), next());
         let id = row.as_ref().and_then(|row| row.text("executionArn")).and_then(keys::id_of);
@@ -242,6 +254,56 @@ impl There {
             }
         }
     }
+}
+
+/// What decides: whether he is in, when he came last, and whether this cause has let him in.
+fn asked(cmd: &Enrol) -> [Key; 3] {
+    [
+        keys::of_subscriber(&cmd.email, &cmd.sequence),
+        keys::entered(&cmd.email, &cmd.sequence),
+        keys::cause(cmd.cause.as_deref().unwrap_or_default(), &cmd.sequence),
+    ]
+}
+
+/// Lets those in of whom nothing is known that decides, many in one transaction. Tells which of them are in now; each of the
+/// others is to be let in by himself. All of them are contacts, and may be written to.
+pub(super) async fn enrol_new(
+    cx: &Cx,
+    active: &Active,
+    cmds: &[Enrol],
+) -> Result<Vec<bool>, StorageError> {
+    let items = cx.items().await?;
+    let mut are_in = vec![false; cmds.len()];
+    let mut new = Vec::new();
+    for (part, cmds) in cmds.chunks(READ_AT_ONCE).enumerate() {
+        let wanted: Vec<Key> = cmds.iter().flat_map(asked).collect();
+        let found = items.batch_get(&tables::MAIN, &wanted).await?;
+        for (place, found) in found.chunks(3).enumerate() {
+            if found.iter().all(Option::is_none) {
+                new.push(part * READ_AT_ONCE + place);
+            }
+        }
+    }
+    let is_remembered = matches!(active.program.definition.reentry, Reentry::After(_));
+    for places in new.chunks(WRITTEN_AT_ONCE) {
+        let (mut txn, mut changes) = (Txn::new(), Changes::default());
+        let mut first = None;
+        for place in places {
+            let cmd = &cmds[*place];
+            let execution = begin(cx, active, cmd);
+            txn = txn.and(letting_in(cx, cmd, (&execution, None), is_remembered));
+            changes.entered(&execution);
+            first.get_or_insert(execution.id);
+        }
+        let Some(first) = first else { continue };
+        let txn = changes.count(txn, &first, active.program.definition.id.as_str());
+        match items.transact(txn).await {
+            Ok(()) => places.iter().for_each(|place| are_in[*place] = true),
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(are_in)
 }
 
 fn mark(cx: &Cx, cause: &str, sequence: &str) -> Item {

@@ -68,7 +68,7 @@ pub async fn retry(cx: &Cx, sequence: &str, id: &ExecutionId) -> Result<Executio
     // What was counted as failed is on its way again.
     changes.undo(before.version, &before.step, What::Failed);
     let txn = again.begin(gone(Txn::new(), &key, &failed), None);
-    let txn = changes.count(txn, &again).enqueue(again.message(cx.workspace()));
+    let txn = changes.count(txn, &again.id, sequence).enqueue(again.message(cx.workspace()));
     match cx.items().await?.transact(txn).await {
         Ok(()) => Ok(again),
         Err(error) if race::lost(&error) => {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, Key, Query, Txn, Update, tables};
 
-use super::Execution;
+use super::{Execution, ExecutionId};
 use crate::definition::Program;
 
 /// Over so many items the numbers of a step are spread.
@@ -80,6 +80,12 @@ impl Changes {
         *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() += 1;
     }
 
+    /// Somebody came in, and is at his first step.
+    pub(super) fn entered(&mut self, execution: &Execution) {
+        self.whole(execution.version, What::Entered);
+        self.step(execution.version, &execution.step, What::Entered);
+    }
+
     /// Takes one back, of the step and of the whole.
     pub(super) fn undo(&mut self, version: i64, step: &str, what: What) {
         for step in [step, WHOLE] {
@@ -92,9 +98,10 @@ impl Changes {
         self.step(version, WHOLE, what);
     }
 
-    pub(super) fn count(self, mut txn: Txn, execution: &Execution) -> Txn {
+    /// Which of the items has them, chance decides: the execution's id.
+    pub(super) fn count(self, mut txn: Txn, by: &ExecutionId, sequence: &str) -> Txn {
         for ((version, step), changes) in self.0 {
-            let mut update = Update::new(&tables::MAIN, key(execution, version, &step))
+            let mut update = Update::new(&tables::MAIN, key(sequence, by, version, &step))
                 .set("version", version)
                 .set("step", step);
             for (what, change) in changes {
@@ -114,9 +121,9 @@ fn of_version(version: i64) -> String {
     format!("V#{version:010}#")
 }
 
-fn key(execution: &Execution, version: i64, step: &str) -> Key {
-    let shard = execution.id.as_str().as_bytes().last().copied().unwrap_or_default() % SHARDS;
-    Key::new(partition(&execution.sequence), format!("{}{step}#{shard}", of_version(version)))
+fn key(sequence: &str, by: &ExecutionId, version: i64, step: &str) -> Key {
+    let shard = by.as_str().as_bytes().last().copied().unwrap_or_default() % SHARDS;
+    Key::new(partition(sequence), format!("{}{step}#{shard}", of_version(version)))
 }
 
 /// How people went through one version of a sequence.

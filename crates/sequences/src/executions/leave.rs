@@ -50,20 +50,21 @@ pub async fn stop(
     Ok(stop_all(cx, versions, email, (&which, Cause::Operator), cx.now()).await? > 0)
 }
 
-/// Takes somebody out of those that began by then: what is told late must not end what began since. Tells of how many.
+/// Takes somebody out of those that were told of by then: what is worked on late must not end what was told since. Tells of
+/// how many.
 pub async fn stop_all(
     cx: &Cx,
     versions: &Versions,
     email: &EmailAddress,
     (which, cause): (&Which, Cause),
-    began_by: Timestamp,
+    told_by: Timestamp,
 ) -> Result<usize, StorageError> {
     let items = cx.items().await?;
     let mut stopped = 0;
     for _ in 0..race::ATTEMPTS {
         let mut met = false;
         for execution in of(items.as_ref(), email).await? {
-            if execution.started_at > began_by || !which.means(cx, versions, &execution).await? {
+            if execution.told_at > told_by || !which.means(cx, versions, &execution).await? {
                 continue;
             }
             match leave(cx, items.as_ref(), &execution).await {
@@ -88,7 +89,7 @@ pub async fn stop_all(
 async fn leave(cx: &Cx, items: &dyn ItemStore, execution: &Execution) -> Result<(), StoreError> {
     let mut changes = Changes::default();
     counted(&mut changes, execution, What::Left);
-    let txn = changes.count(execution.end(Txn::new()), execution);
+    let txn = changes.count(execution.end(Txn::new()), &execution.id, &execution.sequence);
     items.transact(txn.enqueue(execution.stopped(cx.workspace()))).await
 }
 

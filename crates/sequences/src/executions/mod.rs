@@ -51,6 +51,8 @@ pub struct Execution {
     pub version: i64,
     pub transactional: bool,
     pub started_at: Timestamp,
+    /// When that was told which let him in. It may have waited for its turn.
+    pub told_at: Timestamp,
     /// It has failed if it is not at its end by then.
     pub deadline: Timestamp,
     /// The place in the program.

@@ -100,6 +100,7 @@ impl Execution {
         item.set("version", self.version);
         item.set("transactional", self.transactional);
         item.set("startedAt", time(self.started_at));
+        item.set("toldAt", time(self.told_at));
         item.set("deadline", time(self.deadline));
         item.set("at", i64::try_from(self.at).unwrap_or(i64::MAX));
         item.set("step", self.step.as_str());
@@ -141,6 +142,7 @@ impl Execution {
             version: number("version")?,
             transactional: item.get("transactional") == Some(&true.into()),
             started_at: at("startedAt")?,
+            told_at: at("toldAt")?,
             deadline: at("deadline")?,
             at: usize::try_from(number("at")?).map_err(|_| damaged("at"))?,
             step: item.text("step").unwrap_or_default().to_owned(),

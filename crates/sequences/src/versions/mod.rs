@@ -10,7 +10,7 @@ mod compiled;
 mod look;
 mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -197,3 +197,25 @@ async fn messages_belong_to_their_client() {
     assert_eq!(world.post(&blog, "/v1/messages/1/cancel", "").await.status, 404);
     assert!(world.get(&blog, "/v1/messages").await.json()["data"].as_array().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn messages_of_a_sequence_are_shown_as_such() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    for _ in 0..2 {
+        assert_eq!(world.post(&key, "/v1/messages", HELLO).await.status, 202);
+    }
+    let mark = "UPDATE transactional_messages SET sequence_id = 'onboarding', execution_id = 'x1'
+                WHERE id = (SELECT max(id) FROM transactional_messages)";
+    let run = world.acme.database().write(move |tx| tx.execute(mark, &[])).await;
+    run.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
+    let listed = world.get(&key, "/v1/messages?sequence=onboarding").await.json();
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+    assert_eq!(listed["data"][0]["sequence_id"], "onboarding");
+    let other = world.get(&key, "/v1/messages?sequence=elsewhere").await.json();
+    assert!(other["data"].as_array().unwrap().is_empty());
+    assert_eq!(world.get(&key, "/v1/messages?sequence=No%20Slug").await.status, 422);
+    // Such keys are those of steps.
+    let taken = HELLO.replacen('{', r#"{"idempotency_key":"sequence/x1/2","#, 1);
+    assert_eq!(world.post(&key, "/v1/messages", &taken).await.status, 422);
+}

@@ -12,6 +12,7 @@ mod refusals;
 mod routes;
 mod sequences;
 mod templates;
+mod told;
 mod webhooks;
 
 use std::sync::Arc;

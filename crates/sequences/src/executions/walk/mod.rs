@@ -250,7 +250,7 @@ impl Worker {
         then: Turn,
     ) -> Result<Turn, StorageError> {
         let Walk { stored, changes, .. } = walk;
-        match cx.items().await?.transact(changes.count(txn, &stored)).await {
+        match cx.items().await?.transact(changes.count(txn, &stored.id, &stored.sequence)).await {
             Ok(()) => Ok(then),
             // Somebody was faster: it is looked at again.
             Err(error) if race::lost(&error) => Ok(Turn::Again),

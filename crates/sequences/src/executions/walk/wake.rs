@@ -109,7 +109,9 @@ async fn go(
         moved.move_to(program, to, cx.now(), &mut changes);
     }
     let txn = moved.go_on(Txn::new()).cancel_timer(keys::timer(&execution.id));
-    let txn = changes.count(txn, execution).enqueue(execution.message(cx.workspace()));
+    let txn = changes
+        .count(txn, &execution.id, &execution.sequence)
+        .enqueue(execution.message(cx.workspace()));
     match cx.items().await {
         Ok(items) => items.transact(txn).await,
         Err(StorageError::Items(error)) => Err(error),

@@ -187,6 +187,12 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/broadcasts/{broadcast}"),
     // What comes back.
     read("/v1/events").asks("?sequence=hidden"),
+    send("/v1/events").takes(r#"{"name":"seen","email":"eve@example.org"}"#).answers(202),
+    send("/v1/track").takes(r#"{"event":"seen","userId":"eve@example.org"}"#).answers(202),
+    send("/v1/identify")
+        .takes(r#"{"userId":"7","traits":{"email":"eve@example.org"}}"#)
+        .answers(202),
+    send("/v1/batch").takes(r#"{"batch":[{"type":"track","event":"seen"}]}"#).answers(202),
     read("/v1/stats/deliveries"),
     read("/v1/stats/templates").asks("?key=hidden"),
     read("/v1/stats/sequences/{sequence_id}"),

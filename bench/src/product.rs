@@ -4,20 +4,21 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// Where its data are, and what it is told by the environment.
-pub(super) struct Product {
+pub(crate) struct Product {
     folder: TempDir,
     program: PathBuf,
     environment: Vec<(String, String)>,
 }
 
 /// Ends with the value.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     at: SocketAddr,
     api_key: String,
@@ -25,30 +26,24 @@ pub(super) struct Server {
 
 impl Product {
     /// Builds the binary, so that it is the one of these sources.
-    pub(super) fn build() -> anyhow::Result<PathBuf> {
+    pub(crate) fn build() -> anyhow::Result<PathBuf> {
         let build = ["build", "--release", "--quiet", "-p", "tidings-app"];
         ensure!(Command::new("cargo").args(build).status()?.success(), "it does not build");
         Ok(Path::new("target/release/tidings").canonicalize()?)
     }
 
-    pub(super) fn new(program: &Path, sink: u16) -> anyhow::Result<Self> {
-        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    /// In a folder of its own, told these things by the environment.
+    pub(crate) fn new(program: &Path, environment: &[(&str, String)]) -> anyhow::Result<Self> {
+        let set = |(name, value): &(&str, String)| ((*name).to_owned(), value.clone());
         Ok(Self {
             // Not in /tmp, which may be memory.
             folder: tempfile::tempdir_in("target")?,
             program: program.to_owned(),
-            environment: vec![
-                set("TIDINGS_MAIL__PROVIDER", "smtp"),
-                set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1"),
-                set("TIDINGS_MAIL__SMTP_PORT", &sink.to_string()),
-                set("TIDINGS_MAIL__SMTP_TLS", "none"),
-                set("TIDINGS_MAIL__SMTP_CONNECTIONS", &super::CONNECTIONS.to_string()),
-                set("TIDINGS_MAIL__RATE_PER_SECOND", "100000"),
-            ],
+            environment: environment.iter().map(set).collect(),
         })
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -60,14 +55,14 @@ impl Product {
     }
 
     /// Runs a command that must succeed, and gives what it prints.
-    pub(super) fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn run(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.command(arguments).output()?;
         let told = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "{arguments:?}: {told}");
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    pub(super) fn serve(&self, api_key: String) -> anyhow::Result<Server> {
+    pub(crate) fn serve(&self, api_key: String) -> anyhow::Result<Server> {
         let arguments = ["serve", "--listen", "127.0.0.1:0"];
         let mut child = self.command(&arguments).stderr(Stdio::piped()).spawn()?;
         let mut lines = BufReader::new(child.stderr.take().context("it has no stderr")?).lines();
@@ -86,7 +81,7 @@ impl Product {
 
 impl Server {
     /// Asks on a connection of its own, and gives the answer's JSON.
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
         let mut stream = TcpStream::connect(self.at)?;
         stream.set_nodelay(true)?;
         let request = format!(
@@ -105,9 +100,28 @@ impl Server {
     }
 
     /// The most memory that it ever had, in megabytes.
-    pub(super) fn peak_megabytes(&self) -> anyhow::Result<f64> {
+    pub(crate) fn peak_megabytes(&self) -> anyhow::Result<f64> {
+        self.megabytes("VmHWM:")
+    }
+
+    /// The memory that it has, in megabytes.
+    pub(crate) fn resident_megabytes(&self) -> anyhow::Result<f64> {
+        self.megabytes("VmRSS:")
+    }
+
+    /// The time of all processors that it has used.
+    pub(crate) fn processor_time(&self) -> anyhow::Result<Duration> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, rest) = stat.rsplit_once(')').context("the system does not tell")?;
+        let ticks: u64 =
+            rest.split_whitespace().skip(11).take(2).map(|part| part.parse().unwrap_or(0)).sum();
+        // A hundred a second, on every Linux that we know.
+        Ok(Duration::from_millis(10 * ticks))
+    }
+
+    fn megabytes(&self, name: &str) -> anyhow::Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let kilobytes: f64 = line
             .and_then(|rest| rest.split_whitespace().next())
             .context("the system does not tell")?

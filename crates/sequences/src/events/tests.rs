@@ -1,1 +1,0 @@
-//! Events on both engines.

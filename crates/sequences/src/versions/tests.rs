@@ -1,1 +1,0 @@
-//! Versions on both engines.

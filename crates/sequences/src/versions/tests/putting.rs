@@ -1,0 +1,190 @@
+//! Putting definitions: once each, in order, and only if all that they name is there.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tidings_delivery::templates::{TemplateKey, Then};
+use tidings_testbed::{Bed, each_store};
+
+use super::super::{
+    Change, Compared, Put, PutError, Status, compare, definition_of, put, set_status, show,
+    versions,
+};
+use super::{
+    faults, make_audience, make_template, make_topic, prepare, put_welcome, rows, welcome,
+};
+use crate::definition::to_json;
+
+each_store!(
+    the_same_again_changes_nothing,
+    a_sequence_that_was_put_away_is_active_again,
+    all_that_is_not_there_is_told_at_once,
+    a_comparison_writes_nothing,
+    what_matters_is_what_the_active_version_says_and_what_older_ones_wait_for,
+    nodes_that_put_at_once_make_versions_in_order,
+    nodes_that_put_the_same_at_once_make_one_version,
+    who_did_it_is_written_down,
+);
+
+fn done(change: Change, version: i64, status: Status) -> Put {
+    Put { change, version, status }
+}
+
+async fn the_same_again_changes_nothing(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let put = async |but| put_welcome(&cx, but).await;
+    assert_eq!(put(json!({})).await, done(Change::Created, 1, Status::Active));
+    assert_eq!(put(json!({})).await, done(Change::Unchanged, 1, Status::Active));
+    let other = json!({ "name": "Welcome" });
+    assert_eq!(put(other.clone()).await, done(Change::Changed, 2, Status::Active));
+    assert_eq!(put(other).await, done(Change::Unchanged, 2, Status::Active));
+    // Back to what it was is a version of its own, so that they are in order.
+    assert_eq!(put(json!({})).await, done(Change::Changed, 3, Status::Active));
+    let all = versions(&cx, "welcome", None, Default::default()).await.unwrap();
+    let numbers: Vec<_> = all.items.iter().map(|version| version.version).collect();
+    assert_eq!(numbers, [3, 2, 1]);
+    assert_eq!(all.items[0].hash, all.items[2].hash);
+    assert_ne!(all.items[0].hash, all.items[1].hash);
+    let second = definition_of(&cx, "welcome", 2).await.unwrap().unwrap();
+    assert_eq!(second["name"], "Welcome");
+    assert_eq!(definition_of(&cx, "welcome", 4).await.unwrap(), None);
+}
+
+async fn a_sequence_that_was_put_away_is_active_again(bed: &Bed) {
+    let cx = prepare(bed).await;
+    put_welcome(&cx, json!({})).await;
+    set_status(&cx, "welcome", Status::Paused).await.unwrap();
+    // Whoever paused it wants it paused, whatever it is.
+    let change = json!({ "name": "Welcome" });
+    assert_eq!(put_welcome(&cx, change.clone()).await, done(Change::Changed, 2, Status::Paused));
+    set_status(&cx, "welcome", Status::Archived).await.unwrap();
+    let compared = compare(&cx, &welcome(change.clone()), &BTreeSet::new()).await.unwrap();
+    assert_eq!((compared.change, compared.version), (Change::Changed, 2));
+    assert_eq!(put_welcome(&cx, change).await, done(Change::Changed, 2, Status::Active));
+    set_status(&cx, "welcome", Status::Archived).await.unwrap();
+    assert_eq!(put_welcome(&cx, json!({})).await, done(Change::Changed, 3, Status::Active));
+}
+
+async fn all_that_is_not_there_is_told_at_once(bed: &Bed) {
+    let cx = prepare(bed).await;
+    make_template(&cx, "draft", Then::KeepAsDraft).await;
+    let steps = json!([
+        { "send": "hello" },
+        { "send": "nothing" },
+        { "condition": { "in_audience": "nobody" }, "then": [{ "send": "draft" }] },
+        { "send": { "variants": [{ "template": "hello" }, { "template": "nothing" }] } },
+    ]);
+    let wrong = welcome(json!({
+        "sender": "nobody",
+        "audience": "nowhere",
+        "topic": "nothing",
+        "events": [{ "event": "paid", "send": "receipt" }],
+        "steps": steps,
+    }));
+    let told = faults(put(&cx, wrong.clone()).await);
+    insta::assert_snapshot!(told.join("\n"), @r"
+    sender: client shop has no sender nobody; make it first, or name another
+    audience: there is no audience nowhere; make it first, or name another
+    topic: there is no topic nothing; make it first, or name another
+    steps[2].condition: there is no audience nobody; make it first, or name another
+    events[0].send: there is no template receipt; put it first, or name another
+    steps[1].send: there is no template nothing; put it first, or name another
+    steps[2].then[0].send: no version of template draft is active; activate one
+    steps[3].send.variants[1].template: there is no template nothing; put it first, or name another
+    ");
+    let nobody = welcome(json!({ "client": "nobody", "sender": "team" }));
+    let told = faults(put(&cx, nobody).await);
+    assert_eq!(told, ["client: there is no client nobody; make it first, or name another"]);
+    assert_eq!(show(&cx, "welcome").await.unwrap(), None);
+    // Another workspace's are no help.
+    let other = bed.make_workspace("other").await;
+    make_audience(&other, "nowhere").await;
+    make_topic(&other, "nothing").await;
+    assert!(faults(put(&cx, wrong).await).len() > 5);
+    make_audience(&cx, "news").await;
+    make_topic(&cx, "tips").await;
+    let right = json!({ "sender": "team", "audience": "news", "topic": "tips" });
+    assert_eq!(put_welcome(&cx, right).await.version, 1);
+}
+
+async fn a_comparison_writes_nothing(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let new = welcome(json!({ "steps": [{ "send": "coming" }] }));
+    let coming: BTreeSet<TemplateKey> = ["coming".parse().unwrap()].into();
+    assert!(matches!(compare(&cx, &new, &BTreeSet::new()).await, Err(PutError::Faults(_))));
+    let compared = compare(&cx, &new, &coming).await.unwrap();
+    assert_eq!(compared, Compared { change: Change::Created, version: 1, before: None });
+    assert_eq!(show(&cx, "welcome").await.unwrap(), None);
+    put_welcome(&cx, json!({})).await;
+    let before = Some(to_json(&welcome(json!({}))));
+    let compared = compare(&cx, &new, &coming).await.unwrap();
+    assert_eq!(compared, Compared { change: Change::Changed, version: 2, before: before.clone() });
+    let compared = compare(&cx, &welcome(json!({})), &coming).await.unwrap();
+    assert_eq!(compared, Compared { change: Change::Unchanged, version: 1, before });
+    let all = versions(&cx, "welcome", None, Default::default()).await.unwrap();
+    assert_eq!(all.items.len(), 1);
+}
+
+async fn what_matters_is_what_the_active_version_says_and_what_older_ones_wait_for(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let listens = async || {
+        let sql =
+            "SELECT role || ' ' || event_name FROM sequence_listens ORDER BY role, event_name";
+        rows(&cx, sql).await
+    };
+    let first = json!({
+        "exitOn": ["user.paid"],
+        "events": [{ "event": "user.paid", "send": "bye" }],
+        "steps": [{ "wait_for": "user.back", "timeout": "1 day", "then": [{ "send": "hello" }] }],
+    });
+    put_welcome(&cx, first).await;
+    let all = ["event user.paid", "exit user.paid", "trigger user.created", "wait user.back"];
+    assert_eq!(listens().await, all);
+    put_welcome(&cx, json!({ "trigger": { "event": "user.signed_up" } })).await;
+    assert_eq!(listens().await, ["exit user.paid", "trigger user.signed_up", "wait user.back"]);
+}
+
+async fn nodes_that_put_at_once_make_versions_in_order(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let one = |number: usize| {
+        let cx = cx.clone();
+        async move { put_welcome(&cx, json!({ "name": format!("number {number}") })).await }
+    };
+    let all = tokio::join!(one(0), one(1), one(2), one(3), one(4));
+    let all = [all.0, all.1, all.2, all.3, all.4];
+    let mut numbers: Vec<_> = all.iter().map(|put| put.version).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    let created = all.iter().filter(|put| put.change == Change::Created).count();
+    assert_eq!(created, 1);
+    let shown = show(&cx, "welcome").await.unwrap().unwrap();
+    assert_eq!(shown.sequence.version, 5);
+    let last = all.iter().position(|put| put.version == 5).unwrap();
+    assert_eq!(shown.definition["name"], format!("number {last}"));
+    assert_eq!(shown.sequence.name, Some(format!("number {last}")));
+}
+
+async fn nodes_that_put_the_same_at_once_make_one_version(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let one = || put_welcome(&cx, json!({}));
+    let all = tokio::join!(one(), one(), one());
+    let changes = [all.0, all.1, all.2].map(|put| (put.version, put.change == Change::Created));
+    assert_eq!(changes.iter().filter(|(_, created)| *created).count(), 1, "{changes:?}");
+    assert!(changes.iter().all(|(version, _)| *version == 1), "{changes:?}");
+}
+
+async fn who_did_it_is_written_down(bed: &Bed) {
+    let cx = prepare(bed).await;
+    put_welcome(&cx, json!({})).await;
+    put_welcome(&cx, json!({})).await;
+    put_welcome(&cx, json!({ "name": "Welcome" })).await;
+    for status in [Status::Paused, Status::Paused, Status::Active, Status::Archived] {
+        let changed = set_status(&cx, "welcome", status).await.unwrap();
+        assert_eq!(changed.status, status);
+    }
+    let sql = "SELECT action FROM audit_log WHERE target_type = 'sequence' AND target_id = 'welcome' ORDER BY id";
+    let wanted = ["create", "update", "pause", "resume", "archive"];
+    assert_eq!(rows(&cx, sql).await, wanted.map(|action| format!("sequence.{action}")));
+    let error = set_status(&cx, "nothing", Status::Active).await.unwrap_err();
+    assert_eq!(error.to_string(), "there is no sequence nothing");
+}
