@@ -154,6 +154,7 @@ async fn put_sequence(world: &World) {
         person: Person::default(),
         input: json!({"note": "Top secret"}),
         cause: None,
+        told_at: None,
     };
     let entered = executions::enrol(cx, &world.versions, cmd).await.unwrap();
     let Entered::Began(execution) = entered else { panic!("{entered:?}") };
