@@ -200,7 +200,7 @@ pub(in crate::v1) async fn of_contact(
     let cx = v1.cx(&who);
     let email = addressed(&email)?;
     let found = executions::of_contact(&cx, &email).await?;
-    if found.is_empty() && contacts::get(&cx, &email).await?.is_none() {
+    if found.is_empty() && !contacts::is_known(&cx, &email).await? {
         return Err(nobody());
     }
     let (mut asked, mut data) = (BTreeMap::<String, bool>::new(), Vec::new());
