@@ -71,6 +71,21 @@ pub fn execution(id: &str) -> Key {
     Key::new(format!("EXECUTION#{id}"), "STATE")
 }
 
+/// Who is in a sequence, by when he came: the partition of one.
+pub fn started_in(sequence: &str) -> String {
+    format!("STARTED#{sequence}")
+}
+
+/// One line of that. The time is as `time` writes it.
+pub fn started(sequence: &str, at: &str, id: &str) -> Key {
+    Key::new(started_in(sequence), format!("{at}#{id}"))
+}
+
+/// When an execution failed.
+pub fn failed_at(id: &str) -> Key {
+    Key::new(format!("EXECUTION#{id}"), "FAILED")
+}
+
 /// What takes an execution further when its wait is over.
 pub fn execution_timer(id: &str) -> String {
     format!("execution/{id}")

@@ -1,40 +1,40 @@
-//! Where executions are in the main table. The two rows of seed 000 are its own to the letter; the others are ours.
+//! Where executions are in the main table.
+//!
+//! What an erasure has to find of a person is in `people::keys`: the two rows of seed 000, to the letter, and those that go
+//! with them. Here are the others, and all of them by the types of executions.
 
 use jiff::Timestamp;
 use tidings_kernel::{EmailAddress, Key};
-use tidings_people::keys::{subscriber, time};
+use tidings_people::keys::{self, subscriber, time};
 
 use super::ExecutionId;
 
-pub(crate) const OF_SUBSCRIBER: &str = "EXEC#";
+pub(crate) use tidings_people::keys::EXECUTION as OF_SUBSCRIBER;
+pub(crate) use tidings_people::keys::started_in as started_partition;
 
 /// `SUB#<email>` / `EXEC#<sequence>`: that somebody is in a sequence.
 pub(crate) fn of_subscriber(email: &EmailAddress, sequence: &str) -> Key {
-    Key::new(subscriber(email), partition(sequence))
+    keys::execution_of(email, sequence)
 }
 
 /// Its partner, `EXEC#<sequence>` / `SUB#<email>`: who is in a sequence.
 pub(crate) fn of_sequence(email: &EmailAddress, sequence: &str) -> Key {
-    Key::new(partition(sequence), subscriber(email))
+    keys::execution_in(sequence, email)
 }
 
 /// All who are in a sequence.
 pub(crate) fn partition(sequence: &str) -> String {
-    format!("EXEC#{sequence}")
+    format!("{OF_SUBSCRIBER}{sequence}")
 }
 
 /// The walk itself.
 pub(crate) fn state(id: &ExecutionId) -> Key {
-    Key::new(format!("EXECUTION#{id}"), "STATE")
+    keys::execution(id.as_str())
 }
 
 /// Who is in a sequence, by when he came.
 pub(crate) fn started(sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
-    Key::new(started_partition(sequence), format!("{}#{id}", time(at)))
-}
-
-pub(crate) fn started_partition(sequence: &str) -> String {
-    format!("STARTED#{sequence}")
+    keys::started(sequence, &time(at), id.as_str())
 }
 
 /// When somebody came into a sequence last, where that decides whether he may come again.
@@ -44,7 +44,7 @@ pub(crate) fn entered(email: &EmailAddress, sequence: &str) -> Key {
 
 /// An execution that could not go on.
 pub(crate) fn failed(sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
-    Key::new(failed_partition(sequence), format!("{}#{id}", time(at)))
+    keys::failed(sequence, at, id.as_str())
 }
 
 pub(crate) fn failed_partition(sequence: &str) -> String {
@@ -53,7 +53,7 @@ pub(crate) fn failed_partition(sequence: &str) -> String {
 
 /// When a walk failed, by its id.
 pub(crate) fn failed_at(id: &ExecutionId) -> Key {
-    Key::new(format!("EXECUTION#{id}"), "FAILED")
+    keys::failed_at(id.as_str())
 }
 
 /// By which an erasure finds those of a person.
@@ -63,7 +63,7 @@ pub(crate) fn failed_of(
     at: Timestamp,
     id: &ExecutionId,
 ) -> Key {
-    Key::new(subscriber(email), format!("FAILEXEC#{sequence}#{}#{id}", time(at)))
+    keys::failed_entry(email, sequence, at, id.as_str())
 }
 
 /// That a cause has let somebody into a sequence, so that it does so once.
@@ -72,15 +72,15 @@ pub(crate) fn cause(cause: &str, sequence: &str) -> Key {
 }
 
 pub(crate) fn arn(sequence: &str, id: &ExecutionId) -> String {
-    format!("tidings:execution:{sequence}:{id}")
+    keys::execution_arn(sequence, id.as_str())
 }
 
 /// The id in an arn.
 pub(crate) fn id_of(arn: &str) -> Option<ExecutionId> {
-    ExecutionId::parse(arn.rsplit_once(':')?.1)
+    ExecutionId::parse(keys::execution_id(arn)?)
 }
 
 /// The timer of an execution.
 pub(crate) fn timer(id: &ExecutionId) -> String {
-    format!("execution/{id}")
+    keys::execution_timer(id.as_str())
 }

@@ -9,10 +9,10 @@ use tidings_kernel::{
 
 use crate::keys;
 
-/// An execution is at most three items and a timer, which counts as two.
-const WALKS: usize = MAX_TXN_WRITES / 5;
-/// A failed one is two items.
-const FAILED: usize = MAX_TXN_WRITES / 2;
+/// An execution is at most four items and a timer, which counts as two.
+const WALKS: usize = MAX_TXN_WRITES / 6;
+/// A failed one is three items.
+const FAILED: usize = MAX_TXN_WRITES / 3;
 
 /// Ends the walks that go on, with their timers, and forgets those that failed. Tells whether there were any.
 pub(super) async fn end(
@@ -47,7 +47,7 @@ async fn each(
     }
 }
 
-/// Both sides, where it is, and what would take it further.
+/// Both sides, the line by time, where it is, and what would take it further.
 fn without_walk(txn: Txn, item: &Item, own: Key) -> Txn {
     let partner = Key::new(own.sort.clone().unwrap_or_default(), own.partition.clone());
     let txn = txn.delete(&tables::MAIN, own, Expect::Anything).delete(
@@ -58,16 +58,25 @@ fn without_walk(txn: Txn, item: &Item, own: Key) -> Txn {
     // Of an execution that somebody else has written we know no more than that.
     let id = item.text("executionArn").and_then(keys::execution_id);
     let Some(id) = id else { return txn };
-    txn.delete(&tables::MAIN, keys::execution(id), Expect::Anything)
-        .cancel_timer(keys::execution_timer(id))
+    let txn = txn
+        .delete(&tables::MAIN, keys::execution(id), Expect::Anything)
+        .cancel_timer(keys::execution_timer(id));
+    match (item.text("sequenceId"), item.text("startedAt")) {
+        (Some(sequence), Some(at)) => {
+            txn.delete(&tables::MAIN, keys::started(sequence, at, id), Expect::Anything)
+        }
+        _ => txn,
+    }
 }
 
 /// The one in the list of the sequence, and what leads to it.
-fn without_failed(txn: Txn, _: &Item, own: Key) -> Txn {
-    let partner = own.sort.as_deref().and_then(keys::failed_of);
-    let txn = txn.delete(&tables::MAIN, own, Expect::Anything);
-    match partner {
-        Some(partner) => txn.delete(&tables::MAIN, partner, Expect::Anything),
-        None => txn,
+fn without_failed(mut txn: Txn, _: &Item, own: Key) -> Txn {
+    let sort = own.sort.as_deref().unwrap_or_default();
+    if let Some(partner) = keys::failed_of(sort) {
+        txn = txn.delete(&tables::MAIN, partner, Expect::Anything);
     }
+    if let Some((_, id)) = sort.rsplit_once('#') {
+        txn = txn.delete(&tables::MAIN, keys::failed_at(id), Expect::Anything);
+    }
+    txn.delete(&tables::MAIN, own, Expect::Anything)
 }

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tidings_kernel::EmailAddress;
+use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
 
-use crate::executions::{Cause, Entered, Which, enrol, stop_all};
+use crate::executions::{Cause, Entered, Which, enrol, list_failed, stop_all};
 use crate::executions::{Enrol, Person};
 use crate::world::World;
 
@@ -15,6 +16,7 @@ each_store!(
     a_cause_lets_somebody_in_once,
     what_is_told_late_does_not_end_what_began_since,
     a_stop_ends_what_it_means,
+    whoever_is_erased_leaves_no_walk,
 );
 
 fn with(reentry: &str) -> String {
@@ -130,4 +132,31 @@ async fn a_stop_ends_what_it_means(bed: &Bed) {
     let all = (&Which::All, Cause::Suppressed);
     assert_eq!(stop_all(&cx, &world.versions, &ada, all, cx.now()).await.unwrap(), 1);
     assert_eq!(world.inside("ada@example.org").await, []);
+}
+
+async fn whoever_is_erased_leaves_no_walk(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.define(&with("{ after: 30 days }")).await;
+    world.define("id: slow\ntimeout: 1 day\nsteps: [ { wait: 9 days } ]").await;
+    for sequence in ["welcome", "slow"] {
+        world.enrol("ada@example.org", sequence, json!({})).await;
+    }
+    world.hours(25).await;
+    let failed = list_failed(&world.cx().await, "slow", None, 10).await.unwrap().failed;
+    let id = world.inside("ada@example.org").await[0].id.clone();
+    let ada: EmailAddress = "ada@example.org".parse().unwrap();
+    contacts::erase(&world.cx().await, &ada).await.unwrap();
+    for partition in [
+        "SUB#ada@example.org".to_owned(),
+        "EXEC#welcome".to_owned(),
+        "STARTED#welcome".to_owned(),
+        "STARTED#slow".to_owned(),
+        "FAILED#slow".to_owned(),
+        format!("EXECUTION#{id}"),
+        format!("EXECUTION#{}", failed[0].execution.id),
+    ] {
+        assert_eq!(world.keys(&partition).await, [] as [&str; 0], "{partition}");
+    }
+    world.days(3).await;
+    assert_eq!(world.outbox(), ["ada@example.org a"]);
 }
