@@ -19,8 +19,8 @@ use tidings_sequences::definition::schema;
 use tidings_sequences::executions::Simulate;
 use tidings_sequences::versions::{self, Shown, Status};
 
-use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
 pub(crate) use self::args::SequenceArgs;
+use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
 pub(crate) use self::files::{Written, difference};
 use self::form::Form;
 use self::looks::Look;
