@@ -23,14 +23,15 @@ use crate::mail::{MailArgs, SendersArgs};
 use crate::messages::MessagesArgs;
 use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
+use crate::sequences::SequenceArgs;
 use crate::serve::ServeArgs;
 use crate::templates::TemplatesArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
     access, apply, backup, campaigns, config, config_command, consent, demo, doctor,
-    events_command, items, links, logging, mail, messages, people, queues_command, serve,
-    templates, webhooks_command, worker_command,
+    events_command, items, links, logging, mail, messages, people, queues_command, sequences,
+    serve, templates, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -99,19 +100,22 @@ enum Command {
     /// Send one message to many: make, preview, start, follow, pause and look at campaigns
     #[command(visible_alias = "campaigns")]
     Campaign(Box<CampaignArgs>),
+    /// Send mails by themselves, step by step: look at sequences, try them, and at who is in them
+    #[command(visible_alias = "sequences")]
+    Sequence(Box<SequenceArgs>),
     /// List, add and remove the addresses that a client writes from
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
     Mail(MailArgs),
     /// List the keys that sign the links of mails, and make a new one
     Links(LinksArgs),
-    /// Look at what became of messages, and at what came back for nobody
+    /// Tell what happened to people, and look at what became of messages
     Events(EventsArgs),
     /// Count what became of messages, by day, template or sequence
     Stats(StatsArgs),
     /// Look at templates, and check those of a folder
     Templates(TemplatesArgs),
-    /// Write the templates, topics and audiences of a folder
+    /// Write the templates, topics, audiences and sequences of a folder
     Apply(ApplyArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
@@ -190,6 +194,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
         Command::Messages(args) => on_runtime(messages::run(*args, &config)),
         Command::Campaign(args) => on_runtime(campaigns::run(*args, &config)),
+        Command::Sequence(args) => on_runtime(sequences::run(*args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),

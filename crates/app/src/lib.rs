@@ -27,6 +27,7 @@ mod people;
 mod probe;
 mod queues_command;
 mod runtime;
+mod sequences;
 mod serve;
 mod store;
 mod templates;

@@ -24,6 +24,8 @@ pub const SUBSCRIBED: &str = "subscriber.subscribed";
 pub const UNSUBSCRIBED: &str = "subscriber.unsubscribed";
 pub const SUPPRESSED: &str = "subscriber.suppressed";
 pub const REPLIED: &str = "email.replied";
+pub const OPENED: &str = "email.opened";
+pub const CLICKED: &str = "email.clicked";
 
 /// What has more characters is cut: no text of an event is there to be read.
 const MAX_TEXT: usize = 1_000;

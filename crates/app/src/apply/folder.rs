@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 use tidings_delivery::templates::{Content, Put, TemplateKey, Then};
 use tidings_templates::{MAX_SOURCE, Source};
 
+use crate::sequences::Written;
+
 /// How many files a folder may have, and how deep they may be.
 const MAX_FILES: usize = 5000;
 const MAX_DEPTH: usize = 16;
@@ -19,6 +21,7 @@ pub(super) struct Folder {
     pub(super) templates: Vec<Put>,
     pub(super) topics: Vec<Topic>,
     pub(super) audiences: Vec<Audience>,
+    pub(super) sequences: Vec<Written>,
 }
 
 /// What a file does not name stays as it is; an empty text takes it away.
@@ -93,25 +96,23 @@ impl Folder {
         if !path.is_dir() {
             return Err(vec![format!("{} is no folder", path.display())]);
         }
-        if path.join("sequences").exists() {
-            reading.faults.push(format!(
-                "{}: sequences cannot be applied yet; move the folder away",
-                path.join("sequences").display()
-            ));
-        }
         let templates = reading.templates(&path.join("templates"));
         let topics = reading.list::<Topics>(&path.join("topics.toml"));
         let audiences = reading.list::<Audiences>(&path.join("audiences.toml"));
+        let sequences = reading.sequences(&path.join("sequences"));
         let folder = Self {
             templates,
             topics: topics.map(|read| read.topics).unwrap_or_default(),
             audiences: audiences.map(|read| read.audiences).unwrap_or_default(),
+            sequences,
         };
-        let is_empty =
-            folder.templates.is_empty() && folder.topics.is_empty() && folder.audiences.is_empty();
+        let is_empty = folder.templates.is_empty()
+            && folder.topics.is_empty()
+            && folder.audiences.is_empty()
+            && folder.sequences.is_empty();
         if is_empty && reading.faults.is_empty() {
             reading.faults.push(format!(
-                "{} has neither templates nor topics.toml nor audiences.toml",
+                "{} has neither templates nor sequences nor topics.toml nor audiences.toml",
                 path.display()
             ));
         }
@@ -238,6 +239,51 @@ impl Reading {
         if slot.replace(body.to_owned()).is_some() {
             self.wrong(path, "use either .html or .liquid");
         }
+    }
+
+    /// In the order of their names. Each is a file; one that is wrong does not hide the others.
+    fn sequences(&mut self, folder: &Path) -> Vec<Written> {
+        if !folder.exists() {
+            return Vec::new();
+        }
+        let mut paths: Vec<PathBuf> = match fs::read_dir(folder) {
+            Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+            Err(error) => {
+                self.wrong(folder, error);
+                return Vec::new();
+            }
+        };
+        paths.sort();
+        let (mut read, mut named) = (Vec::new(), BTreeMap::<String, PathBuf>::new());
+        for path in paths {
+            let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            if hidden {
+                continue;
+            }
+            self.files += 1;
+            if self.files > MAX_FILES {
+                self.wrong(folder, format_args!("it has more than {MAX_FILES} files"));
+                break;
+            }
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
+            if path.is_symlink() {
+                self.wrong(&path, "links are not followed");
+            } else if path.is_dir() || !matches!(extension, "yaml" | "yml" | "json") {
+                self.wrong(&path, "use files that end with .yaml, .yml or .json");
+            } else {
+                match Written::read(&path) {
+                    Ok(written) => {
+                        let id = written.definition.id.to_string();
+                        if let Some(other) = named.insert(id.clone(), path.clone()) {
+                            self.wrong(&path, format_args!("{} is {id} already", other.display()));
+                        }
+                        read.push(written);
+                    }
+                    Err(faults) => self.faults.extend(faults),
+                }
+            }
+        }
+        read
     }
 
     fn template(&mut self, root: &Path, key: &str, files: Files) -> Option<Put> {

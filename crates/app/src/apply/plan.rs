@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tidings_access::{Cx, DisplayName, Slug};
-use tidings_delivery::templates::{self, Change, Compared, Content, Put, PutError};
+use tidings_delivery::templates::{self, Change, Compared, Content, Put, PutError, Then};
 use tidings_people::consent::{Line, audiences, topics};
+use tidings_sequences::versions::{self, Coming};
 use tidings_templates::partials_named;
 
 use super::folder::{Audience, Folder, Topic};
 use crate::failure::Failure;
+use crate::sequences::{self, Written};
 
 /// Things in the order in which they are written: those that others need come first.
 pub(super) struct Plan {
@@ -21,7 +23,7 @@ pub(super) struct Plan {
 struct Step {
     thing: Thing,
     change: Change,
-    /// Lines that come and go, for templates.
+    /// Lines that come and go, for templates and sequences.
     lines: (usize, usize),
     warnings: Vec<String>,
 }
@@ -30,6 +32,7 @@ enum Thing {
     Topic(DisplayName, topics::Update),
     Audience(DisplayName, audiences::Update),
     Template(Box<Put>),
+    Sequence(Box<Written>),
 }
 
 impl Plan {
@@ -52,7 +55,7 @@ impl Plan {
             }
         }
         twice(&steps, &mut faults);
-        let partials = bodies(&folder.templates);
+        let (partials, coming) = (bodies(&folder.templates), coming(&steps, &folder.templates));
         for put in ordered(folder.templates) {
             match templates::compare(cx, &put, &partials).await {
                 Ok(compared) => steps.push(template_step(put, compared)),
@@ -61,6 +64,13 @@ impl Plan {
                         found.iter().map(|fault| format!("templates/{}: {fault}", put.key)),
                     );
                 }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for written in folder.sequences {
+            match versions::compare_with(cx, &written.definition, &coming).await {
+                Ok(compared) => steps.push(sequence_step(written, &compared)),
+                Err(versions::PutError::Faults(found)) => faults.extend(written.told(&found)),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -82,6 +92,7 @@ impl Plan {
                 Thing::Topic(_, topic) => ("topic", topic.slug.as_str()),
                 Thing::Audience(_, audience) => ("audience", audience.slug.as_str()),
                 Thing::Template(put) => ("template", put.key.as_str()),
+                Thing::Sequence(written) => ("sequence", written.definition.id.as_str()),
             };
             let change = match step.change {
                 Change::Added => "added",
@@ -90,7 +101,7 @@ impl Plan {
                 Change::Unchanged => "unchanged",
             };
             let mut line = json!({"kind": kind, "key": key, "change": change});
-            if step.change == Change::Changed && kind == "template" {
+            if step.change == Change::Changed && matches!(kind, "template" | "sequence") {
                 line["lines_added"] = step.lines.0.into();
                 line["lines_removed"] = step.lines.1.into();
             }
@@ -163,6 +174,14 @@ async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
                 Err(error) => Err(error.into()),
             }
         }
+        Thing::Sequence(written) => match versions::put(cx, written.definition.clone()).await {
+            Ok(_) => Ok(()),
+            // As with templates.
+            Err(versions::PutError::Faults(faults)) => {
+                Err(Failure::failed(written.told(&faults).concat()).hint("apply it again"))
+            }
+            Err(error) => Err(error.into()),
+        },
     }
 }
 
@@ -212,6 +231,32 @@ fn template_step(put: Put, compared: Compared) -> Step {
     Step { thing: Thing::Template(Box::new(put)), change: compared.change, lines, warnings }
 }
 
+fn sequence_step(written: Written, compared: &versions::Compared) -> Step {
+    let change = match compared.change {
+        versions::Change::Created => Change::Added,
+        versions::Change::Changed => Change::Changed,
+        versions::Change::Unchanged => Change::Unchanged,
+    };
+    let before = compared.before.as_ref();
+    let lines = before.map_or((0, 0), |before| sequences::difference(before, &written.definition));
+    Step { thing: Thing::Sequence(Box::new(written)), change, lines, warnings: Vec::new() }
+}
+
+/// What is there when the sequences are written. A template that stays a draft cannot be sent.
+fn coming(steps: &[Step], templates: &[Put]) -> Coming {
+    let mut coming = Coming::default();
+    for step in steps {
+        match &step.thing {
+            Thing::Topic(_, topic) => drop(coming.topics.insert(topic.slug.clone())),
+            Thing::Audience(_, audience) => drop(coming.audiences.insert(audience.slug.clone())),
+            Thing::Template(_) | Thing::Sequence(_) => {}
+        }
+    }
+    let active = templates.iter().filter(|put| put.then == Then::Activate);
+    coming.templates.extend(active.map(|put| put.key.clone()));
+    coming
+}
+
 fn read_topic(topic: Topic) -> Result<(DisplayName, topics::Update), String> {
     let place = format!("topics.toml: {}", topic.slug);
     let slug = topic.slug.parse::<Slug>().map_err(|error| format!("{place}: slug: {error}"))?;
@@ -252,7 +297,7 @@ fn twice(steps: &[Step], faults: &mut Vec<String>) {
         let (file, slug) = match &step.thing {
             Thing::Topic(_, topic) => ("topics.toml", &topic.slug),
             Thing::Audience(_, audience) => ("audiences.toml", &audience.slug),
-            Thing::Template(_) => continue,
+            Thing::Template(_) | Thing::Sequence(_) => continue,
         };
         if !seen.insert((file, slug)) {
             faults.push(format!("{file}: {slug} is there twice"));

@@ -94,7 +94,7 @@ fn rate_text(rate: f64) -> String {
 }
 
 /// `1,234,567`
-pub(super) fn grouped(number: i64) -> String {
+pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
@@ -107,7 +107,7 @@ pub(super) fn grouped(number: i64) -> String {
 }
 
 /// `2d 3h`, `4m 5s`, `6s`
-pub(super) fn long(duration: SignedDuration) -> String {
+pub(crate) fn long(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
     let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);

@@ -29,6 +29,7 @@ use tidings_outreach::campaigns::{Campaign, Schedule, Status};
 
 pub(crate) use self::args::CampaignArgs;
 use self::args::CampaignCommand;
+pub(crate) use self::bar::{grouped, long};
 use self::drafted::{DraftArgs, not_written};
 use crate::config::Config;
 use crate::consent::the_client;

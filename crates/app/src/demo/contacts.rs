@@ -51,7 +51,8 @@ pub(super) fn unsubscribed() -> String {
     email(49)
 }
 
-fn email(number: usize) -> String {
+/// The address of one of them.
+pub(super) fn email(number: usize) -> String {
     let (first, last) = (FIRST[number / LAST.len()], LAST[number % LAST.len()]);
     let domain = DOMAINS[number % DOMAINS.len()];
     format!("{}.{}@{domain}", first.to_lowercase(), last.to_lowercase())

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::contacts;
+use super::{contacts, examples};
 use crate::config::Config;
 use crate::failure::Failure;
 
@@ -16,7 +16,7 @@ const MAIL: [(&str, &str); 6] = [
     ("topics.toml", include_str!("mail/topics.toml")),
     ("audiences.toml", include_str!("mail/audiences.toml")),
     ("templates/partials/footer.html", include_str!("mail/templates/partials/footer.html")),
-    ("templates/onboarding/welcome.mjml", include_str!("mail/templates/onboarding/welcome.mjml")),
+    ("templates/welcome.mjml", include_str!("mail/templates/welcome.mjml")),
     ("templates/news/launch.mjml", include_str!("mail/templates/news/launch.mjml")),
     ("templates/receipt.html", include_str!("mail/templates/receipt.html")),
 ];
@@ -76,6 +76,12 @@ impl Folder {
         for (name, text) in MAIL {
             self.file(&self.mail().join(name), text)?;
         }
+        let (there, here) = examples::SCHEMA;
+        for (name, text) in examples::FILES {
+            self.file(&self.mail().join(name), &text.replace(there, here))?;
+        }
+        let schema = serde_json::to_string_pretty(&tidings_sequences::definition::schema())?;
+        self.file(&self.mail().join("sequence.schema.json"), &schema)?;
         self.file(&self.contacts(), &contacts::csv())?;
         let database = std::path::absolute(self.path.join(DATABASE))?;
         let database = serde_json::to_string(&database.to_string_lossy())?;

@@ -1,12 +1,14 @@
 //! `tidings demo`: a server with something in it, on nothing but a folder.
 //!
 //! Here: what is made and in which order, by the same operations that the API and the other commands call. Not here: the
-//! folder (`folder`), who is in it (`contacts`), the campaign (`campaign`), what is printed (`story`), and the server
-//! (`serve`).
+//! folder (`folder`), who is in it (`contacts`), the campaign (`campaign`), the sequences (`examples`, `sequences`), what is
+//! printed (`story`), and the server (`serve`).
 
 mod campaign;
 mod contacts;
+mod examples;
 mod folder;
+mod sequences;
 mod story;
 
 use std::net::SocketAddr;
@@ -46,8 +48,8 @@ Examples:
   tidings demo --keep
   tidings demo --folder /tmp/demo --listen 127.0.0.1:9000
 
-It makes a workspace with a client, a key, a sender, templates, topics, an audience and a thousand made-up
-contacts, sends one of them a mail and some of them a campaign, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
+It makes a workspace with a client, a key, a sender, templates, topics, an audience, three sequences and a thousand
+made-up contacts, sends one of them a mail and some of them a campaign, lets some into the sequences, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
 The folder is begun anew each time, unless --keep is given; one that the demo has not made is refused.")]
 pub(crate) struct DemoArgs {
     /// Where everything is kept
@@ -136,7 +138,7 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
     let to = contacts::first();
     let send = Send {
         idempotency_key: Some("demo-welcome".to_owned()),
-        ..Send::of_template(client, to.parse()?, "onboarding/welcome")
+        ..Send::of_template(client, to.parse()?, "welcome")
     };
     let accepted = Messages::new(Templates::default()).accept(&cx, send).await?;
     let workers = runtime.workers(config);
@@ -144,6 +146,7 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
     sending.context("nobody sends")?.run_until_idle().await?;
     let mail = first_mail(&cx).await?;
     let campaign = campaign::send(&cx, client, runtime, config).await?;
+    let inside = sequences::begin(&cx, runtime, config).await?;
     Ok(Story {
         folder: folder.path.clone(),
         url: config.http.public_url.clone(),
@@ -152,6 +155,7 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
         message: accepted.id.get(),
         mail,
         campaign,
+        inside,
     })
 }
 

@@ -19,6 +19,8 @@ pub(super) struct Story {
     pub(super) mail: Option<Mail>,
     /// How far the campaign is.
     pub(super) campaign: Standing,
+    /// How many are in each sequence.
+    pub(super) inside: Vec<(&'static str, u64)>,
 }
 
 pub(super) struct Mail {
@@ -40,7 +42,7 @@ impl Story {
         let (folder, counts) = (self.folder.display(), &self.imported);
         let mut text = format!(
             "A demo in {folder}. Mail is captured: nobody gets any.\n\n  \
-             {folder}/mail: templates, topics and an audience, applied\n  \
+             {folder}/mail: templates, topics, an audience and sequences, applied\n  \
              {folder}/contacts.csv: {} lines imported, {} new, {} invalid, {} unsubscribed, {} suppressed\n",
             counts.lines, counts.new, counts.invalid, counts.unsubscribed, counts.suppressed
         );
@@ -60,6 +62,10 @@ impl Story {
             campaign.progress.recipients
         )
         .expect("a string takes everything");
+        let inside: Vec<_> =
+            self.inside.iter().map(|(id, count)| format!("{count} in {id}")).collect();
+        writeln!(text, "Sequences, with people on their way: {}.", inside.join(", "))
+            .expect("a string takes everything");
         text
     }
 
@@ -101,6 +107,10 @@ impl Story {
         let skipped =
             format!("campaign recipients {} --workspace demo --status skipped", campaign::KEY);
         commands.push(("who did not get the campaign, and why", self.tidings(&skipped)));
+        let funnel = self.tidings("sequence funnel onboarding --workspace demo");
+        commands.push(("how people go through a sequence", funnel));
+        let simulate = format!("sequence simulate onboarding --contact {first} --workspace demo");
+        commands.push(("what somebody would get of it, and when", self.tidings(&simulate)));
         if let Some(mail) = &self.mail {
             let open = self.tidings(&format!("mail show {} --raw --workspace demo", mail.id));
             commands.push(("the first mail as it would have gone out", open));

@@ -31,6 +31,15 @@ fn the_demo_shows_a_mail_and_every_command_that_it_prints_works() {
         }
     }
     assert_eq!(curls, 7, "{commands}");
+    let funnel = ["--config", "tidings-demo/tidings.toml", "sequence", "funnel", "onboarding"];
+    let funnel = world.ok(&[&funnel[..], &["--workspace", "demo", "--table"]].concat());
+    assert!(
+        funnel.contains("12 entered; 11 in it now, 0 at the end, 1 left, 0 failed"),
+        "{funnel}"
+    );
+    let waiting = |line: &&str| line.split_whitespace().rev().nth(4).is_some_and(|n| n != "·");
+    let steps = funnel.lines().skip(3).filter(waiting).count();
+    assert!(steps >= 4, "they are at different steps: {funnel}");
     assert!(demo.get("/docs").starts_with("HTTP/1.0 200"));
     let logged = demo.log.concat();
     assert!(!logged.contains("tdg_") && !logged.contains("example"), "{logged}");
@@ -55,12 +64,16 @@ fn a_demo_that_is_kept_goes_on_and_one_that_is_not_begins_anew() {
     let get = [get.as_slice(), &["--workspace", "demo"]].concat();
     world.ok(&["demo", "--no-serve"]);
     let mails = world.ok(&count).lines().count();
+    let inside = ["--config", "tidings-demo/tidings.toml", "sequence", "list"];
+    let inside = [inside.as_slice(), &["--workspace", "demo", "--table"]].concat();
+    let before = world.ok(&inside);
     assert!(mails > 100, "a campaign and a mail: {mails}");
     world.ok(&put);
     world.write("tidings-demo/notes.txt", "mine");
     let kept = world.ok(&["demo", "--no-serve", "--keep"]);
     assert!(kept.contains("1000 lines imported, 0 new, 0 invalid"), "{kept}");
     assert_eq!(world.ok(&count).lines().count(), mails, "nothing is sent twice");
+    assert_eq!(world.ok(&inside), before, "nobody goes on");
     world.ok(&get);
 
     let anew = world.ok(&["demo", "--no-serve"]);

@@ -22,6 +22,7 @@ mod mail;
 mod people;
 mod postgres;
 mod queues;
+mod sequences;
 mod serve;
 mod story;
 mod templates;

@@ -152,7 +152,16 @@ impl<'a> Routing<'a> {
             },
             _ => return Ok(false),
         };
-        let (versions, by) = (&self.tools.versions, self.event.occurred_at);
+        // A provider tells late that somebody cannot be reached, and that ends whatever began in the meantime too, as long as
+        // it holds.
+        let by = match which {
+            Which::All if contacts::flags(self.cx, email).await?.suppressed => self.cx.now(),
+            Which::All => return Ok(false),
+            Which::Marketing | Which::Audience { .. } | Which::Sequence(_) => {
+                self.event.occurred_at
+            }
+        };
+        let versions = &self.tools.versions;
         Ok(executions::stop_all(self.cx, versions, email, (&which, cause), by).await? > 0)
     }
 

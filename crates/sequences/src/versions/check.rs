@@ -7,7 +7,7 @@ use tidings_delivery::templates::{self, Pick, TemplateKey};
 use tidings_outreach::audience::unknown_audiences;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::PutError;
+use super::{Coming, PutError};
 use crate::definition::{Action, Check, Definition, Fault};
 
 /// What a definition names, by their rows.
@@ -22,19 +22,20 @@ pub(super) struct Named {
 pub(super) async fn check(
     cx: &Cx,
     definition: &Definition,
-    coming: &BTreeSet<TemplateKey>,
+    coming: &Coming,
 ) -> Result<Named, PutError> {
-    let (named, mut faults) = relations(cx, definition).await.map_err(StorageError::from)?;
+    let found = relations(cx, definition, coming).await;
+    let (named, mut faults) = found.map_err(StorageError::from)?;
     for step in definition.all_steps() {
         if let Action::Condition { check: Check::Matches(condition), .. } = &step.action {
             let unknown = unknown_audiences(cx, condition).await.map_err(StorageError::from)?;
-            for slug in unknown {
+            for slug in unknown.iter().filter(|slug| !coming.audiences.contains(slug)) {
                 let pointer = format!("{}/condition", step.pointer);
-                faults.push(fault(pointer, missing("audience", &slug)));
+                faults.push(fault(pointer, missing("audience", slug)));
             }
         }
     }
-    faults.extend(templates_missing(cx, definition, coming).await?);
+    faults.extend(templates_missing(cx, definition, &coming.templates).await?);
     match named {
         Some(named) if faults.is_empty() => Ok(named),
         _ => Err(PutError::Faults(faults)),
@@ -52,8 +53,10 @@ fn missing(what: &str, name: &Slug) -> String {
 async fn relations(
     cx: &Cx,
     definition: &Definition,
+    coming: &Coming,
 ) -> Result<(Option<Named>, Vec<Fault>), DatabaseError> {
     let (workspace, definition) = (cx.workspace_id().get(), definition.clone());
+    let coming = coming.clone();
     let read = cx.database().read(move |tx| {
         let mut faults = Vec::new();
         let client = find(tx, "clients", workspace, &definition.client)?;
@@ -74,13 +77,13 @@ async fn relations(
         }
         let mut ids = [None, None];
         let places = [
-            ("audience", "audiences", &definition.audience),
-            ("topic", "topics", &definition.topic),
+            ("audience", "audiences", &definition.audience, &coming.audiences),
+            ("topic", "topics", &definition.topic, &coming.topics),
         ];
-        for (id, (what, table, slug)) in ids.iter_mut().zip(places) {
+        for (id, (what, table, slug, coming)) in ids.iter_mut().zip(places) {
             let Some(slug) = slug else { continue };
             *id = find(tx, table, workspace, slug)?;
-            if id.is_none() {
+            if id.is_none() && !coming.contains(slug) {
                 faults.push(fault(format!("/{what}"), missing(what, slug)));
             }
         }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use tidings_access::{ClientId, Cx, StorageError};
+use tidings_access::{ClientId, Cx, Slug, StorageError};
 use tidings_delivery::templates::TemplateKey;
 use tidings_sql::DatabaseError;
 
@@ -87,6 +87,14 @@ pub struct Compared {
     pub before: Option<Value>,
 }
 
+/// What will be there when a definition is put: others write it first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coming {
+    pub templates: BTreeSet<TemplateKey>,
+    pub audiences: BTreeSet<Slug>,
+    pub topics: BTreeSet<Slug>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
     #[error("the definition names what is not there")]
@@ -123,7 +131,7 @@ async fn put_unless_of_another(
     definition: &Definition,
     only_of: Option<ClientId>,
 ) -> Result<Option<Put>, PutError> {
-    let named = check::check(cx, definition, &BTreeSet::new()).await?;
+    let named = check::check(cx, definition, &Coming::default()).await?;
     let new = Arc::new(store::New::of(definition, named));
     let within = cx.clone();
     let write = cx.database().write(move |tx| store::put(tx, &within, &new, only_of));
@@ -135,6 +143,16 @@ pub async fn compare(
     cx: &Cx,
     definition: &Definition,
     coming: &BTreeSet<TemplateKey>,
+) -> Result<Compared, PutError> {
+    let coming = Coming { templates: coming.clone(), ..Coming::default() };
+    compare_with(cx, definition, &coming).await
+}
+
+/// The same where audiences and topics come with it, too.
+pub async fn compare_with(
+    cx: &Cx,
+    definition: &Definition,
+    coming: &Coming,
 ) -> Result<Compared, PutError> {
     check::check(cx, definition, coming).await?;
     let hash = store::hash(&to_json(definition));
@@ -163,7 +181,7 @@ pub async fn set_status(cx: &Cx, id: &str, status: Status) -> Result<Sequence, S
     if !known {
         return Err(missing());
     }
-    Ok(look::find(cx, id).await?.ok_or_else(missing)?)
+    look::find(cx, id).await?.ok_or_else(missing)
 }
 
 impl Status {

@@ -118,23 +118,27 @@ pub(super) async fn append(
     Err(RecordError::Busy)
 }
 
-/// What sequences hear of it: that a person answered. An absence note is no answer.
+/// What sequences hear of it: that a person answered, or opened or clicked a mail of theirs. An absence note is no answer,
+/// and what a machine did nobody did.
 fn heard(event: &Event, message: Option<&Message>) -> Option<Heard> {
-    let EventKind::Reply { subject, automatic: false, .. } = &event.kind else { return None };
+    let of_sequence = message.filter(|message| matches!(message.source, Source::Transactional(_)));
+    let of_sequence = of_sequence.is_some_and(|message| message.sequence_id.is_some());
+    let (name, subject) = match &event.kind {
+        EventKind::Reply { subject, automatic: false, .. } => (heard::REPLIED, subject.as_deref()),
+        EventKind::Open if of_sequence && event.is_human() => (heard::OPENED, None),
+        EventKind::Click if of_sequence && event.is_human() => (heard::CLICKED, None),
+        _ => return None,
+    };
     let data = json!({
         "sequenceId": message.and_then(|message| message.sequence_id.as_deref()),
         "templateKey": message.and_then(|message| message.template_key.as_deref()),
         "subject": subject,
+        "url": event.url.as_deref(),
     });
     let mut data = data.as_object().cloned().unwrap_or_default();
     data.retain(|_, value| !value.is_null());
-    Some(Heard {
-        id: event.id.clone(),
-        name: heard::REPLIED,
-        email: event.email.clone(),
-        at: event.occurred_at,
-        data,
-    })
+    let (email, at) = (event.email.clone(), event.occurred_at);
+    Some(Heard { id: event.id.clone(), name, email, at, data })
 }
 
 /// How often a message was opened and clicked.

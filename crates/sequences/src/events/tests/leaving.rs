@@ -125,7 +125,24 @@ async fn whoever_is_suppressed_leaves_everything(bed: &Bed) {
     let world = World::new(bed).await;
     enter_three(&world).await;
     let data = json!({ "kind": "Permanent" });
-    assert!(after(&world, "s1", "subscriber.suppressed", data).await.is_empty());
+    // What does not hold any more ends nothing.
+    let told = after(&world, "s1", "subscriber.suppressed", data).await;
+    assert_eq!(told.len(), 3);
+    // It happened before he came in, and was told since.
+    use tidings_people::suppression::{Kind, Reason, Suppress, suppress};
+    let cx = world.cx().await;
+    let bounced = Suppress {
+        email: super::email("ada"),
+        kind: Kind::Permanent,
+        reason: Reason::clipped("General"),
+        source: None,
+        note: None,
+        at: cx.now() - jiff::SignedDuration::from_hours(1),
+    };
+    suppress(&cx, bounced).await.unwrap();
+    let worker = super::Worker::new(world.tools.clone());
+    bed.work(&tidings_kernel::queues::SEQUENCE_EVENTS, worker.handler()).await;
+    assert!(world.sequences("ada").await.is_empty());
 }
 
 async fn nobody_else_can_say_so(bed: &Bed) {

@@ -20,6 +20,7 @@ each_store!(
     a_running_walk_stays_with_its_version,
     a_mail_waits_for_its_window,
     a_wait_can_be_skipped,
+    a_click_of_a_person_ends_the_wait_for_it,
     months_pass,
 );
 
@@ -305,4 +306,57 @@ async fn months_pass(bed: &Bed) {
     bed.advance(60 * 24 * 2).await;
     world.run().await;
     assert_eq!(world.outbox(), ["ada@example.org a", "ada@example.org b"]);
+}
+
+async fn a_click_of_a_person_ends_the_wait_for_it(bed: &Bed) {
+    let world = World::new(bed).await;
+    world
+        .define(
+            "
+id: click
+steps:
+  - send: a
+  - wait_for: email.clicked
+    filter: [ { path: $.templateKey, equals: a } ]
+    timeout: 2 days
+    then: [ { send: b } ]
+    else: [ { send: c } ]
+",
+        )
+        .await;
+    for email in ["ada@example.org", "bot@example.org", "eve@example.org"] {
+        world.enrol(email, "click", json!({})).await;
+    }
+    world.run().await;
+    bed.advance(60).await;
+    for (email, human) in [("ada@example.org", true), ("bot@example.org", false)] {
+        click(&world, email, human).await;
+        click(&world, email, human).await;
+    }
+    world.run().await;
+    assert_eq!(world.outbox()[3..], ["ada@example.org b"]);
+    world.days(3).await;
+    let mut late = world.outbox()[4..].to_vec();
+    late.sort();
+    assert_eq!(late, ["bot@example.org c", "eve@example.org c"]);
+}
+
+/// In the first mail that somebody got.
+async fn click(world: &World<'_>, email: &str, human: bool) {
+    use tidings_delivery::links::Source;
+    use tidings_signals::events::{Event, EventKind, record};
+    use tidings_sql::{DatabaseError, Param};
+
+    let cx = world.cx().await;
+    let address = email.to_owned();
+    let find = cx.database().read(move |tx| {
+        let sql = "SELECT MIN(id) FROM transactional_messages WHERE email = $1";
+        tx.query(sql, &[Param::Text(&address)])?[0].int(0)
+    });
+    let message: Result<i64, DatabaseError> = find.await;
+    let id = format!("click-{email}");
+    let mut event = Event::new(id, EventKind::Click, email.parse().unwrap(), cx.now());
+    event.source = Some(Source::Transactional(message.unwrap()));
+    event.verdict = Some(json!({ "human": human }));
+    record(&cx, event).await.unwrap();
 }
