@@ -79,7 +79,7 @@ impl Sent {
             Self::Json(value) => from_json_for(value.clone(), &known),
             Self::Yaml(text) => read_for(text, &known),
         };
-        read.map_err(|faults| told(faults))
+        read.map_err(told)
     }
 
     /// It can be read, and cannot be put.

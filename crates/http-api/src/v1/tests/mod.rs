@@ -204,11 +204,12 @@ impl Answer {
 fn hide(value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            let is_execution = fields.contains_key("arn");
             for (name, value) in fields {
                 match (name.as_str(), value.as_str()) {
                     ("public_id", Some(id)) if id.len() == 12 => *value = "[id]".into(),
                     ("key", Some(key)) if key.len() == 60 => *value = "[key]".into(),
-                    ("id", Some(id)) if id.len() == 32 => *value = "[id]".into(),
+                    ("id", Some(_)) if is_execution => *value = "[id]".into(),
                     ("arn", Some(arn)) => *value = arn.rsplit_once(':').unwrap().0.into(),
                     _ => hide(value),
                 }
