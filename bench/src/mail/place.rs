@@ -22,6 +22,7 @@ use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::{Api, Draining, Limits, Services, around, provider, router, v1};
 use tidings_jobs::Handler;
 use tidings_kernel::{Clock, Sender, SystemClock};
+use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
 use tidings_signals::sns::{Settings, Sns};
 use tidings_sql::{Database, SqlItems, SqlQueues};
@@ -63,6 +64,7 @@ impl Place {
             messages: Messages::new(templates.clone()),
             links: Links::load(database, "https://mail.example.org", access.now()).await?,
             replies: Replies::new(access.clone(), None),
+            versions: Versions::default(),
             targets: Targets::new(false),
             provider_suppressions: None,
         };

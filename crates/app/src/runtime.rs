@@ -97,6 +97,7 @@ impl Runtime {
             messages: Messages::new(self.templates.clone()),
             links: self.tracking.links.clone(),
             replies: self.replies(),
+            versions: self.versions.clone(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
         }

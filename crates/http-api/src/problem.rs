@@ -25,6 +25,8 @@ pub struct Problem {
     /// For people: this time, this request.
     detail: String,
     violations: Vec<Violation>,
+    /// Why, where a rule of the product says no: `hard_bounce`.
+    reason: Option<&'static str>,
     /// In a box: a problem is the error of nearly everything, and must be cheap to hand on.
     headers: Box<HeaderMap>,
 }
@@ -55,6 +57,9 @@ pub(crate) struct ProblemBody {
     detail: String,
     /// All that is wrong with a body or a query, where that is the problem.
     errors: Option<Vec<Violation>>,
+    /// Why, in a word, where a rule says no
+    #[schema(example = "hard_bounce")]
+    reason: Option<String>,
     /// The log has more under this id.
     request_id: String,
 }
@@ -64,7 +69,8 @@ impl Problem {
     #[expect(clippy::needless_pass_by_value, reason = "callers hand over an error or a text")]
     pub fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
         let detail = detail.to_string();
-        Self { status, code, detail, violations: Vec::new(), headers: Box::default() }
+        let (violations, headers) = (Vec::new(), Box::default());
+        Self { status, code, detail, violations, reason: None, headers }
     }
 
     /// The problem that a bare status stands for.
@@ -118,6 +124,11 @@ impl Problem {
         self
     }
 
+    /// The word for why a rule says no.
+    pub(crate) fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
     pub(crate) fn headers(mut self, headers: HeaderMap) -> Self {
         self.headers.extend(headers);
         self
@@ -134,6 +145,9 @@ impl Problem {
         });
         if !self.violations.is_empty() {
             body["errors"] = json!(self.violations);
+        }
+        if let Some(reason) = self.reason {
+            body["reason"] = reason.into();
         }
         body
     }

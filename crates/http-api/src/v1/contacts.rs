@@ -18,6 +18,7 @@ use super::auth::{Manage, Needs, Read, Refusals};
 use super::input::{Body, Params};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
+pub(super) use bodies::attributes;
 use bodies::{ChangeContact, ContactBody, EverythingBody, NewContact, TagsBody, Wanted};
 
 #[derive(Serialize, ToSchema)]

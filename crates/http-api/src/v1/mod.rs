@@ -21,6 +21,7 @@ mod me;
 mod messages;
 mod quota;
 mod senders;
+mod sequences;
 mod settings;
 mod stats;
 mod subscriptions;
@@ -45,6 +46,7 @@ use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
 use tidings_kernel::ProviderSuppressions;
+use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
 use tidings_webhooks::Targets;
 use utoipa::Modify;
@@ -69,6 +71,8 @@ pub struct Services {
     /// The links of our mails.
     pub links: Links,
     pub replies: Replies,
+    /// What this process keeps of sequences.
+    pub versions: Versions,
     /// The provider's own list of addresses that it does not write to, if it has one.
     pub provider_suppressions: Option<Arc<dyn ProviderSuppressions>>,
     /// Where webhooks may lead.
@@ -97,6 +101,7 @@ pub fn v1(services: Services, limits: Limits) -> Router {
     // After the layer: whoever wants to read how it works needs no key yet.
     let routes = identified(with_key())
         .route("/v1/openapi.json", get(describe))
+        .route("/docs/sequence.schema.json", get(sequences::schema))
         .route("/docs", get(move || async move { docs.answer() }));
     let files = around(identified(with_file()), limits.of_files());
     around(routes, limits).merge(files).with_state(state)
@@ -182,6 +187,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(messages::settle))
         .routes(routes!(senders::list, senders::replace))
         .merge(of_campaigns())
+        .merge(of_sequences())
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
@@ -216,6 +222,29 @@ fn of_campaigns() -> OpenApiRouter<V1> {
         .routes(routes!(campaigns::recipients::uncertain))
         .routes(routes!(campaigns::broadcasts::list))
         .routes(routes!(campaigns::broadcasts::show))
+}
+
+fn of_sequences() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(sequences::list))
+        .routes(routes!(sequences::show, sequences::put))
+        .routes(routes!(sequences::versions))
+        .routes(routes!(sequences::version))
+        .routes(routes!(sequences::control::pause))
+        .routes(routes!(sequences::control::resume))
+        .routes(routes!(sequences::control::archive))
+        .routes(routes!(sequences::walks::mermaid))
+        .routes(routes!(sequences::walks::funnel))
+        .routes(routes!(sequences::walks::simulate))
+        .routes(routes!(sequences::people::list, sequences::people::enrol))
+        .routes(routes!(sequences::people::stop))
+        .routes(routes!(sequences::people::of_contact))
+        .routes(routes!(sequences::people::skip))
+        .routes(routes!(sequences::failed::list))
+        .routes(routes!(sequences::failed::retry))
+        .routes(routes!(sequences::failed::forget))
+        .routes(routes!(sequences::enrolments::begin))
+        .routes(routes!(sequences::enrolments::show))
 }
 
 #[derive(utoipa::OpenApi)]

@@ -40,7 +40,7 @@ pub use self::path::PathError;
 pub use self::program::{Op, Place, Program, choose, is_same};
 pub use self::read::{
     MAX_BRANCHES, MAX_BYTES, MAX_CLAUSES, MAX_DEPTH, MAX_EVENTS, MAX_EXITS, MAX_STEPS,
-    MAX_VARIANTS, from_json, line_of, read,
+    MAX_VARIANTS, from_json, from_json_for, line_of, mark, read, read_for,
 };
 pub use self::schema::schema;
 pub use self::written::to_json;

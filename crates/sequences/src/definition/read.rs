@@ -39,8 +39,14 @@ const MAX_FAULTS: usize = 100;
 
 /// Reads a file, or tells all that is wrong with it, in the order of its lines.
 pub fn read(text: &str) -> Result<Definition, Vec<Fault>> {
-    let marked = marked::parse(text)?;
-    from_json(&marked.value).map_err(|mut faults| {
+    read_for(text, &[])
+}
+
+/// Reads a file of which some texts are known beforehand, such as its id: it may leave them out, and says nothing else.
+pub fn read_for(text: &str, known: &[(&str, &str)]) -> Result<Definition, Vec<Fault>> {
+    let mut marked = marked::parse(text)?;
+    let value = std::mem::take(&mut marked.value);
+    from_json_for(value, known).map_err(|mut faults| {
         for fault in &mut faults {
             fault.line = marked.line(&fault.pointer);
         }
@@ -52,6 +58,42 @@ pub fn read(text: &str) -> Result<Definition, Vec<Fault>> {
 /// The line of what is there, or would be, in a file that can be read: for what is found to be wrong later.
 pub fn line_of(text: &str, pointer: &str) -> Option<usize> {
     marked::parse(text).ok()?.line(pointer)
+}
+
+/// Says of faults that were found later in which line they are, of a file that can be read.
+pub fn mark(text: &str, faults: &mut [Fault]) {
+    if let Ok(marked) = marked::parse(text) {
+        for fault in faults {
+            fault.line = marked.line(&fault.pointer);
+        }
+    }
+}
+
+/// Reads what is JSON already and of which some texts are known beforehand.
+pub fn from_json_for(mut value: Value, known: &[(&str, &str)]) -> Result<Definition, Vec<Fault>> {
+    let mut faults = Vec::new();
+    if let Value::Object(fields) = &mut value {
+        for (name, known) in known {
+            match fields.get(*name) {
+                None | Some(Value::Null) => {
+                    fields.insert((*name).to_owned(), (*known).into());
+                }
+                Some(Value::String(said)) if said != known => {
+                    let message = format!("here it can only be {known}; say that, or leave it out");
+                    faults.push(Fault::new(format!("/{name}"), message));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    match from_json(&value) {
+        Ok(definition) if faults.is_empty() => Ok(definition),
+        Ok(_) => Err(faults),
+        Err(found) => {
+            faults.extend(found);
+            Err(faults)
+        }
+    }
 }
 
 /// Reads what is JSON already.

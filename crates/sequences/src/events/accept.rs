@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, Origin, SequenceEvent};
@@ -209,14 +209,21 @@ pub(super) fn check(place: usize, event: &Event, wrong: &mut Vec<Wrong>) {
             tell(field, format!("use 1 to {most} characters on one line"));
         }
     }
-    if let Err(message) = event.data.values().try_for_each(|value| check_value(value, 1)) {
+    if let Err(message) = check_data(&event.data) {
         tell("data", message);
-    } else if serde_json::to_vec(&event.data).map_or(usize::MAX, |data| data.len()) > MAX_DATA_BYTES
-    {
-        tell("data", format!("use at most {} KB", MAX_DATA_BYTES / 1024));
-    } else if event.data.keys().any(|name| name.contains('\0')) {
-        tell("data", NUL.to_owned());
     }
+}
+
+/// Whether an event can say this. Else it tells what would be right.
+pub fn check_data(data: &Map<String, Value>) -> Result<(), String> {
+    data.values().try_for_each(|value| check_value(value, 1))?;
+    if serde_json::to_vec(data).map_or(usize::MAX, |data| data.len()) > MAX_DATA_BYTES {
+        return Err(format!("use at most {} KB", MAX_DATA_BYTES / 1024));
+    }
+    if data.keys().any(|name| name.contains('\0')) {
+        return Err(NUL.to_owned());
+    }
+    Ok(())
 }
 
 const NUL: &str = "a text cannot have the character U+0000";

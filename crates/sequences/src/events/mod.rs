@@ -27,7 +27,7 @@ use route::{Done, Routing, Trouble};
 
 pub use accept::{
     AcceptError, Accepted, MAX_DATA_BYTES, MAX_DEPTH, MAX_EVENTS, MAX_MESSAGE_ID, Wrong, accept,
-    check_told_name,
+    check_data, check_told_name,
 };
 
 /// Events that were worked on, by what became of them.

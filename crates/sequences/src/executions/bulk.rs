@@ -60,13 +60,24 @@ pub async fn begin_enrolment(
     cx: &Cx,
     versions: &Versions,
     sequence: &str,
+    what: (Condition, Value),
+) -> Result<Enrolment, EnrolError> {
+    begin_enrolment_once(cx, versions, sequence, what, EnrolmentId::new(cx.now())).await
+}
+
+/// The same under an id that was made from what its caller calls it: asked again, it gives what was begun then.
+pub async fn begin_enrolment_once(
+    cx: &Cx,
+    versions: &Versions,
+    sequence: &str,
     (condition, input): (Condition, Value),
+    id: EnrolmentId,
 ) -> Result<Enrolment, EnrolError> {
     if versions.active(cx, sequence).await?.is_none() {
         return Err(EnrolError::Missing(sequence.to_owned()));
     }
     let enrolment = Enrolment {
-        id: EnrolmentId::new(cx.now()),
+        id,
         sequence: sequence.to_owned(),
         condition,
         input,
@@ -77,8 +88,15 @@ pub async fn begin_enrolment(
         rev: 0,
     };
     let txn = Txn::new().put(&tables::MAIN, enrolment.to_item(), Expect::Absent);
-    cx.items().await?.transact(txn.enqueue(enrolment.message(cx.workspace()))).await?;
-    Ok(enrolment)
+    let txn = txn.enqueue(enrolment.message(cx.workspace()));
+    match cx.items().await?.transact(txn).await {
+        Ok(()) => Ok(enrolment),
+        Err(error) if race::lost(&error) => {
+            let begun = self::enrolment(cx, &enrolment.id).await?;
+            Ok(begun.ok_or(StorageError::from(error))?)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// How far it is. `None` if there is no such enrolment.

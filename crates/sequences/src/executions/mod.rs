@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidings_kernel::EmailAddress;
 
-pub use bulk::{Enrolment, EnrolmentId, begin_enrolment, enrolment};
+pub use bulk::{Enrolment, EnrolmentId, begin_enrolment, begin_enrolment_once, enrolment};
 pub use enter::{Enrol, EnrolError, Entered, Person, Refusal, enrol};
 pub use failed::{Failed, FailedPage, RetryError, drop_failed, list_failed, retry};
 pub use funnel::{Funnel, StepNumbers, funnel};

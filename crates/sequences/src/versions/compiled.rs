@@ -107,7 +107,7 @@ impl Versions {
             let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(&wanted)])?;
             rows.first().map(|row| row.int(0).map(ClientId::from)).transpose()
         });
-        Ok(read.await.map_err(|error: DatabaseError| StorageError::from(error))?)
+        read.await.map_err(|error: DatabaseError| StorageError::from(error))
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {

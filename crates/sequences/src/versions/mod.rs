@@ -20,6 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use tidings_access::{ClientId, Cx, Slug, StorageError};
+use tidings_delivery::canonical;
 use tidings_delivery::templates::TemplateKey;
 use tidings_sql::DatabaseError;
 
@@ -113,10 +114,28 @@ pub enum SetStatusError {
 
 /// Makes a definition the active one. The same again changes nothing; whoever is in the sequence stays with his version.
 pub async fn put(cx: &Cx, definition: Definition) -> Result<Put, PutError> {
-    let named = check::check(cx, &definition, &Coming::default()).await?;
-    let new = Arc::new(store::New::of(&definition, named));
+    let put = put_unless_of_another(cx, &definition, None).await?;
+    Ok(put.ok_or(StorageError::from(DatabaseError::NoRow))?)
+}
+
+/// The same on behalf of one client: what another client has under this id stays as it is. `None` says so.
+pub async fn put_of(
+    cx: &Cx,
+    client: ClientId,
+    definition: &Definition,
+) -> Result<Option<Put>, PutError> {
+    put_unless_of_another(cx, definition, Some(client)).await
+}
+
+async fn put_unless_of_another(
+    cx: &Cx,
+    definition: &Definition,
+    only_of: Option<ClientId>,
+) -> Result<Option<Put>, PutError> {
+    let named = check::check(cx, definition, &Coming::default()).await?;
+    let new = Arc::new(store::New::of(definition, named));
     let within = cx.clone();
-    let write = cx.database().write(move |tx| store::put(tx, &within, &new));
+    let write = cx.database().write(move |tx| store::put(tx, &within, &new, only_of));
     write.await.map_err(|error: DatabaseError| StorageError::from(error).into())
 }
 
@@ -137,7 +156,7 @@ pub async fn compare_with(
     coming: &Coming,
 ) -> Result<Compared, PutError> {
     check::check(cx, definition, coming).await?;
-    let hash = store::hash(&to_json(definition));
+    let hash = canonical::hash(&to_json(definition));
     let Some(Shown { sequence, definition: before, hash: active }) =
         show(cx, definition.id.as_str()).await.map_err(StorageError::from)?
     else {
@@ -163,7 +182,7 @@ pub async fn set_status(cx: &Cx, id: &str, status: Status) -> Result<Sequence, S
     if !known {
         return Err(missing());
     }
-    Ok(look::find(cx, id).await?.ok_or_else(missing)?)
+    look::find(cx, id).await?.ok_or_else(missing)
 }
 
 impl Status {

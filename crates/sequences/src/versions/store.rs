@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-use sha2::{Digest as _, Sha256};
-use tidings_access::Cx;
-use tidings_kernel::hex;
+use tidings_access::{ClientId, Cx};
+use tidings_delivery::canonical;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::check::Named;
@@ -33,7 +31,7 @@ impl New {
             name: definition.name.clone(),
             transactional: definition.transactional,
             named,
-            hash: hash(&written),
+            hash: canonical::hash(&written),
             definition: written.to_string(),
             listens: listens(definition),
         }
@@ -66,34 +64,13 @@ fn listens(definition: &Definition) -> BTreeSet<(String, Role)> {
     all.map(|(event, role)| (event.clone(), role)).collect()
 }
 
-/// Of what is written, whatever order its fields are in.
-pub(super) fn hash(written: &Value) -> String {
-    fn feed(value: &Value, hash: &mut Sha256) {
-        match value {
-            Value::Object(fields) => {
-                let mut fields: Vec<_> = fields.iter().collect();
-                fields.sort_by_key(|(name, _)| *name);
-                hash.update(format!("o{}:", fields.len()));
-                for (name, value) in fields {
-                    hash.update(format!("{}:{name}", name.len()));
-                    feed(value, hash);
-                }
-            }
-            Value::Array(values) => {
-                hash.update(format!("a{}:", values.len()));
-                values.iter().for_each(|value| feed(value, hash));
-            }
-            Value::String(text) => hash.update(format!("s{}:{text}", text.len())),
-            Value::Null | Value::Bool(_) | Value::Number(_) => hash.update(format!("v{value};")),
-        }
-    }
-    let mut digest = Sha256::new();
-    feed(written, &mut digest);
-    hex(&digest.finalize())
-}
-
-/// Makes a definition the active one, unless it is.
-pub(super) fn put(tx: &mut Tx<'_>, cx: &Cx, new: &New) -> Result<Put, DatabaseError> {
+/// Makes a definition the active one, unless it is. `None` if what is there is not of the one client that may change it.
+pub(super) fn put(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    new: &New,
+    only_of: Option<ClientId>,
+) -> Result<Option<Put>, DatabaseError> {
     let sql = "INSERT INTO sequences (workspace_id, slug, created_at, updated_at, name, client_id, audience_id, topic_id,
                    transactional, active_version)
                VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, 1)
@@ -102,16 +79,20 @@ pub(super) fn put(tx: &mut Tx<'_>, cx: &Cx, new: &New) -> Result<Put, DatabaseEr
     if let Some(row) = made.first() {
         insert(tx, cx, (row.int(0)?, 1), new)?;
         cx.record(tx, "sequence.create", "sequence", &new.slug)?;
-        return Ok(Put { change: Change::Created, version: 1, status: Status::Active });
+        return Ok(Some(Put { change: Change::Created, version: 1, status: Status::Active }));
     }
     let Some(there) = lock(tx, cx, &new.slug)? else { return Err(DatabaseError::NoRow) };
+    if only_of.is_some_and(|client| client != there.client) {
+        return Ok(None);
+    }
     let sql = "SELECT hash, (SELECT MAX(version) FROM sequence_versions WHERE sequence_id = $1)
                FROM sequence_versions WHERE sequence_id = $1 AND version = $2";
     let rows = tx.query(sql, &[Param::Int(there.id), Param::Int(there.version)])?;
     let row = rows.first().ok_or(DatabaseError::NoRow)?;
     let (is_same, last) = (row.text(0)? == new.hash, row.int(1)?);
     if is_same && there.status != Status::Archived {
-        return Ok(Put { change: Change::Unchanged, version: there.version, status: there.status });
+        let There { version, status, .. } = there;
+        return Ok(Some(Put { change: Change::Unchanged, version, status }));
     }
     let version = if is_same { there.version } else { last + 1 };
     let status = if there.status == Status::Archived { Status::Active } else { there.status };
@@ -125,7 +106,7 @@ pub(super) fn put(tx: &mut Tx<'_>, cx: &Cx, new: &New) -> Result<Put, DatabaseEr
         insert(tx, cx, (there.id, version), new)?;
     }
     cx.record(tx, "sequence.update", "sequence", &new.slug)?;
-    Ok(Put { change: Change::Changed, version, status })
+    Ok(Some(Put { change: Change::Changed, version, status }))
 }
 
 /// A version, and what matters to the sequence from now on. Whoever waits or can be taken out by an older version still
@@ -163,6 +144,7 @@ fn insert(
 
 struct There {
     id: i64,
+    client: ClientId,
     version: i64,
     status: Status,
 }
@@ -170,11 +152,12 @@ struct There {
 /// Every other change of it waits for the end of this transaction.
 fn lock(tx: &mut Tx<'_>, cx: &Cx, slug: &str) -> Result<Option<There>, DatabaseError> {
     let sql = "UPDATE sequences SET updated_at = updated_at WHERE workspace_id = $1 AND slug = $2
-               RETURNING id, active_version, status";
+               RETURNING id, active_version, status, client_id";
     let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get()), Param::Text(slug)])?;
     let Some(row) = rows.first() else { return Ok(None) };
     let status = row.parsed(2, "a status")?;
-    Ok(Some(There { id: row.int(0)?, version: row.int(1)?, status }))
+    let client = row.int(3)?.into();
+    Ok(Some(There { id: row.int(0)?, client, version: row.int(1)?, status }))
 }
 
 /// Tells whether there is such a sequence.

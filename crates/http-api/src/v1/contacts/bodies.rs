@@ -231,7 +231,8 @@ fn up_to(fields: &mut Fields, name: &'static str, most: usize) -> Option<Option<
     }
 }
 
-fn attributes(fields: &mut Fields) -> Option<Attributes> {
+/// The attributes among the fields of a person.
+pub(in crate::v1) fn attributes(fields: &mut Fields) -> Option<Attributes> {
     let object = fields.optional_object("attributes")?.unwrap_or_default();
     match Attributes::parse(object) {
         Ok(attributes) => Some(attributes),

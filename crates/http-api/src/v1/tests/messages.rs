@@ -35,7 +35,7 @@ async fn send_with(world: &World, key: &Issued, idempotency: &str, body: &str) -
     send_to(world, "/v1/messages", (key, idempotency), body).await
 }
 
-async fn send_to(
+pub(super) async fn send_to(
     world: &World,
     path: &str,
     (key, idempotency): (&Issued, &str),

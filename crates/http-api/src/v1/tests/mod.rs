@@ -10,6 +10,7 @@ mod mail;
 mod messages;
 mod refusals;
 mod routes;
+mod sequences;
 mod templates;
 mod told;
 mod webhooks;
@@ -22,14 +23,15 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
-use tidings_access::{Access, Actor, Cx, DisplayName, Scopes, Slug, clients, workspaces};
+use tidings_access::{Access, Cx, Scopes, Slug};
 use tidings_delivery::capture::Capture;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::Messages;
 use tidings_kernel::{Mail, Sender as _};
+use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
-use tidings_sql::{Database, SqlItems};
+use tidings_testbed::Bed;
 use tidings_testkit::FakeClock;
 use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
@@ -38,6 +40,9 @@ use super::{Services, v1};
 use crate::Limits;
 
 struct World {
+    bed: Bed,
+    /// What the API and its workers keep of sequences.
+    versions: Versions,
     access: Access,
     clock: Arc<FakeClock>,
     router: Router,
@@ -59,10 +64,9 @@ fn slug(text: &str) -> Slug {
 impl World {
     /// Workspaces `acme` and `other`, each with a client `shop`.
     async fn new() -> Self {
-        let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
-        let database = Database::memory().await.unwrap();
-        let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
-        let access = Access::new(database, items, clock.clone());
+        let bed = Bed::memory().await;
+        let (access, clock) = (bed.access.clone(), Arc::clone(&bed.clock));
+        let versions = Versions::default();
         let limits = Limits::uniform(4096, Duration::from_secs(5));
         let links = Links::load(access.database(), "https://m.example.org", access.now());
         let services = Services {
@@ -70,12 +74,16 @@ impl World {
             messages: Messages::new(Templates::default()),
             links: links.await.unwrap(),
             replies: Replies::new(access.clone(), None),
+            versions: versions.clone(),
             provider_suppressions: None,
             targets: Targets::new(true),
         };
         let router = v1(services, limits);
-        let (acme, other) = (workspace(&access, "acme").await, workspace(&access, "other").await);
-        Self { access, clock, router, acme, other }
+        let (acme, other) = (bed.cx().await, bed.make_workspace("other").await);
+        for cx in [&acme, &other] {
+            messages::give_sender(cx, bed.shop(cx).await.id).await;
+        }
+        Self { bed, versions, access, clock, router, acme, other }
     }
 
     async fn key(&self, cx: &Cx, scopes: Scopes) -> Issued {
@@ -150,7 +158,11 @@ impl World {
             request = request.header("authorization", format!("Bearer {key}"));
         }
         if !body.is_empty() {
-            let kind = if body.starts_with(['{', '[']) { "application/json" } else { "text/csv" };
+            let kind = match body {
+                json if json.starts_with(['{', '[']) => "application/json",
+                yaml if yaml.contains("steps:") => "application/yaml",
+                _ => "text/csv",
+            };
             request = request.header("content-type", kind);
         }
         self.ask(request.body(Body::from(body.to_owned())).unwrap()).await
@@ -188,23 +200,17 @@ impl Answer {
     }
 }
 
-async fn workspace(access: &Access, name: &str) -> Cx {
-    let made = workspaces::create(access, name.parse().unwrap()).await.unwrap();
-    let cx = access.inside(&made, Actor::Operator);
-    let name = DisplayName::from(&slug("shop"));
-    let shop = clients::create(&cx, clients::Create { slug: slug("shop"), name }).await.unwrap();
-    messages::give_sender(&cx, shop.id).await;
-    cx
-}
-
 /// Puts ids and keys that are made by chance out of sight.
 fn hide(value: &mut Value) {
     match value {
         Value::Object(fields) => {
+            let is_execution = fields.contains_key("arn");
             for (name, value) in fields {
                 match (name.as_str(), value.as_str()) {
                     ("public_id", Some(id)) if id.len() == 12 => *value = "[id]".into(),
                     ("key", Some(key)) if key.len() == 60 => *value = "[key]".into(),
+                    ("id", Some(_)) if is_execution => *value = "[id]".into(),
+                    ("arn", Some(arn)) => *value = arn.rsplit_once(':').unwrap().0.into(),
                     _ => hide(value),
                 }
             }

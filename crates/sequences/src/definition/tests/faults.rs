@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::definition::{MAX_BYTES, from_json, read};
+use crate::definition::{MAX_BYTES, from_json, from_json_for, mark, read, read_for};
 
 fn told(text: &str) -> String {
     let faults = read(text).err().unwrap_or_default();
@@ -223,4 +223,30 @@ fn the_largest_texts_are_answered() {
         assert!(read(&text).is_err(), "{part:?}");
         assert!(read(&format!("id: x\nsteps: {}", &text[..MAX_BYTES - 20])).is_err(), "{part:?}");
     }
+}
+
+#[test]
+fn what_is_known_beforehand_is_left_out_or_said_the_same() {
+    let known = [("id", "welcome"), ("client", "shop")];
+    let steps = "steps: [ { wait: 1 day } ]";
+    let whole = read(&format!("id: welcome\nclient: shop\n{steps}")).unwrap();
+    for text in ["", "id: welcome", "id: null\nclient: shop"] {
+        assert_eq!(read_for(&format!("{text}\n{steps}"), &known).unwrap(), whole);
+    }
+    let faults = read_for("\nclient: app\nid: other\nsteps: [ { wait: soon } ]", &known);
+    let faults = faults.unwrap_err();
+    let places: Vec<_> = faults.iter().map(|fault| (fault.line, fault.path())).collect();
+    let wanted = [(2, "client"), (3, "id"), (4, "steps[0].wait")];
+    assert_eq!(places, wanted.map(|(line, path)| (Some(line), path.to_owned())));
+    // What is no text is told once, by the reader.
+    let faults = from_json_for(json!({ "id": 7, "steps": [{ "wait": "1 day" }] }), &known);
+    assert_eq!(faults.unwrap_err().len(), 1);
+    assert_eq!(from_json_for(json!([]), &known).unwrap_err().len(), 1);
+}
+
+#[test]
+fn what_is_found_later_has_its_line() {
+    let mut faults = from_json(&json!({})).unwrap_err();
+    mark("client: shop\nsteps:\n  - send: a\n", &mut faults);
+    assert!(faults.iter().all(|fault| fault.line.is_some()), "{faults:?}");
 }

@@ -1,5 +1,4 @@
 //! Events on both engines: how they are taken in, and what sequences do with them.
-#![expect(clippy::unwrap_used, reason = "these run inside tests, where a panic tells a failure")]
 
 mod accepting;
 mod knowing;

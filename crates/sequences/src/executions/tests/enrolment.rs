@@ -5,10 +5,12 @@ use tidings_outreach::audience::Condition;
 use tidings_people::contacts::{self, Attributes, TagChange, Upsert};
 use tidings_testbed::{Bed, each_store};
 
-use crate::executions::{active, begin_enrolment, enrolment, within};
+use crate::executions::{
+    EnrolmentId, active, begin_enrolment, begin_enrolment_once, enrolment, within,
+};
 use crate::world::World;
 
-each_store!(everybody_who_is_meant_is_let_in_once);
+each_store!(everybody_who_is_meant_is_let_in_once, an_enrolment_of_a_known_id_begins_once);
 
 async fn everybody_who_is_meant_is_let_in_once(bed: &Bed) {
     let world = World::new(bed).await;
@@ -48,4 +50,25 @@ async fn everybody_who_is_meant_is_let_in_once(bed: &Bed) {
     }
     assert_eq!(seen.len(), 225);
     assert!(seen.is_sorted_by(|one, other| one >= other));
+}
+
+async fn an_enrolment_of_a_known_id_begins_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    // Whoever comes again begins anew: a second enrolment would be seen.
+    world.define("id: offer\nsteps: [ { wait: 9 days } ]").await;
+    world.enrol("ada@example.org", "offer", json!({})).await;
+    let cx = world.cx().await;
+    let id = EnrolmentId::parse("0197c5f1a2b300112233445566778899").unwrap();
+    let begin = || {
+        let what = (Condition::EVERYONE, json!({}));
+        begin_enrolment_once(&cx, &world.versions, "offer", what, id.clone())
+    };
+    let (one, other) = tokio::join!(begin(), begin());
+    assert_eq!(one.unwrap(), other.unwrap());
+    world.run().await;
+    let ended = begin().await.unwrap();
+    assert!(ended.ended_at.is_some(), "it tells how far the one is that was begun");
+    world.run().await;
+    let funnel = world.funnel("offer").await;
+    assert_eq!((funnel.entered, funnel.left, funnel.active), (2, 1, 1));
 }

@@ -1,5 +1,4 @@
 //! Versions of sequences on both engines.
-#![expect(clippy::unwrap_used, reason = "these run inside tests, where a panic tells a failure")]
 
 mod looking;
 mod putting;

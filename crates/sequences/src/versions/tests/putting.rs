@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use tidings_access::{ClientId, Cx, clients};
 use tidings_delivery::templates::{TemplateKey, Then};
 use tidings_testbed::{Bed, each_store};
 
 use super::super::{
-    Change, Compared, Put, PutError, Status, compare, definition_of, put, set_status, show,
+    Change, Compared, Put, PutError, Status, compare, definition_of, put, put_of, set_status, show,
     versions,
 };
 use super::{
@@ -24,6 +25,8 @@ each_store!(
     nodes_that_put_at_once_make_versions_in_order,
     nodes_that_put_the_same_at_once_make_one_version,
     who_did_it_is_written_down,
+    a_client_leaves_what_another_has_as_it_is,
+    of_two_clients_that_put_at_once_one_has_it,
 );
 
 fn done(change: Change, version: i64, status: Status) -> Put {
@@ -187,4 +190,41 @@ async fn who_did_it_is_written_down(bed: &Bed) {
     assert_eq!(rows(&cx, sql).await, wanted.map(|action| format!("sequence.{action}")));
     let error = set_status(&cx, "nothing", Status::Active).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no sequence nothing");
+}
+
+/// Another client of the workspace.
+async fn make_app(cx: &Cx) -> ClientId {
+    let (slug, name) = ("app".parse().unwrap(), "App".parse().unwrap());
+    clients::create(cx, clients::Create { slug, name }).await.unwrap().id
+}
+
+async fn a_client_leaves_what_another_has_as_it_is(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let (shop, app) = (bed.shop(&cx).await.id, make_app(&cx).await);
+    let put = async |client, but| put_of(&cx, client, &welcome(but)).await.unwrap();
+    let created = Some(done(Change::Created, 1, Status::Active));
+    assert_eq!(put(shop, json!({})).await, created);
+    set_status(&cx, "welcome", Status::Archived).await.unwrap();
+    let before = show(&cx, "welcome").await.unwrap();
+    let of_app = json!({ "client": "app" });
+    assert_eq!(put(app, of_app.clone()).await, None);
+    // Not even what would change nothing tells that it is there.
+    assert_eq!(put(app, json!({})).await, None);
+    assert_eq!(show(&cx, "welcome").await.unwrap(), before);
+    let again = Some(done(Change::Changed, 1, Status::Active));
+    assert_eq!(put(shop, json!({})).await, again);
+    // An operator may give it to another.
+    assert_eq!(put_welcome(&cx, of_app).await, done(Change::Changed, 2, Status::Active));
+    assert_eq!(put(shop, json!({})).await, None);
+}
+
+async fn of_two_clients_that_put_at_once_one_has_it(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let (shop, app) = (bed.shop(&cx).await.id, make_app(&cx).await);
+    let (of_shop, of_app) = (welcome(json!({})), welcome(json!({ "client": "app" })));
+    let (one, other) = tokio::join!(put_of(&cx, shop, &of_shop), put_of(&cx, app, &of_app));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert!(one.is_some() != other.is_some(), "{one:?} {other:?}");
+    let owner = if one.is_some() { shop } else { app };
+    assert_eq!(show(&cx, "welcome").await.unwrap().unwrap().sequence.client, owner);
 }

@@ -13,7 +13,7 @@ use tidings_access::{Scope, Scopes, authenticate};
 use super::World;
 use crate::openapi;
 use routes::{Known, ROUTES};
-use victim::{put_contact, state_of_acme, victim};
+use victim::{KNOWN_ID, put_contact, state_of_acme, victim};
 
 impl Known {
     /// The route on something of workspace `acme`.
@@ -33,7 +33,11 @@ impl Known {
             .replace("{delivery_id}", "1")
             .replace("{campaign}", "hidden")
             .replace("{recipient_id}", "1")
-            .replace("{broadcast}", "hidden");
+            .replace("{broadcast}", "hidden")
+            .replace("{sequence}", "hidden")
+            .replace("{version}", "1")
+            .replace("{execution}", KNOWN_ID)
+            .replace("{enrolment}", KNOWN_ID);
         assert!(!path.contains('{'), "tell this test what to put into {}", self.template);
         format!("{} {path}{}", self.method, self.query)
     }

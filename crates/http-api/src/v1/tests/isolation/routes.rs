@@ -50,6 +50,7 @@ const fn send(template: &'static str) -> Known {
 
 const WEBHOOK: &str = r#"{"url":"http://127.0.0.1:9/"}"#;
 const CAMPAIGN: &str = r#"{"name":"n","subject":"s","text":"t"}"#;
+const SEQUENCE: &str = r#"{"steps":[{"wait":"1 day"},{"exit":{}}]}"#;
 const TEMPLATE: &str = r#"{"subject":"s","text":"t"}"#;
 
 pub(super) const ROUTES: &[Known] = &[
@@ -65,6 +66,31 @@ pub(super) const ROUTES: &[Known] = &[
         .takes(r#"{"name":"new","scopes":["manage"]}"#)
         .answers(201),
     manage("DELETE", "/v1/keys/{public_id}"),
+    // Sequences, before the person is erased, who is suppressed and in one: the failed execution cannot come in again.
+    read("/v1/sequences"),
+    Known { makes: true, ..manage("PUT", "/v1/sequences/{sequence}").takes(SEQUENCE) },
+    read("/v1/sequences/{sequence}"),
+    read("/v1/sequences/{sequence}/versions"),
+    read("/v1/sequences/{sequence}/versions/{version}"),
+    read("/v1/sequences/{sequence}/mermaid"),
+    read("/v1/sequences/{sequence}/funnel"),
+    Known::new("POST", "/v1/sequences/{sequence}/simulate", Scope::Read)
+        .takes(r#"{"email":"eve@example.org"}"#),
+    read("/v1/sequences/{sequence}/executions"),
+    send("/v1/sequences/{sequence}/executions")
+        .takes(r#"{"email":"eve@example.org"}"#)
+        .answers(201),
+    read("/v1/contacts/{email}/executions"),
+    send("/v1/executions/{execution}/skip"),
+    read("/v1/sequences/{sequence}/failed"),
+    send("/v1/sequences/{sequence}/failed/{execution}/retry").answers(409),
+    manage("DELETE", "/v1/sequences/{sequence}/failed/{execution}").answers(204),
+    send("/v1/sequences/{sequence}/enrolments").takes(r#"{"where":{}}"#).answers(202),
+    read("/v1/sequences/{sequence}/enrolments/{enrolment}"),
+    Known::new("DELETE", "/v1/sequences/{sequence}/executions/{email}", Scope::Send).answers(204),
+    manage("POST", "/v1/sequences/{sequence}/pause"),
+    manage("POST", "/v1/sequences/{sequence}/archive"),
+    manage("POST", "/v1/sequences/{sequence}/resume"),
     // Contacts and suppressions.
     read("/v1/contacts"),
     manage("POST", "/v1/contacts").takes(r#"{"email":"hidden@example.org"}"#),

@@ -1,25 +1,35 @@
 //! What only workspace `acme` has: one of everything.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidings_access::clients::{self, Create};
 use tidings_access::keys::Issued;
 use tidings_access::{Cx, Scopes};
 use tidings_delivery::senders::{self, Add, NewSender};
 use tidings_delivery::templates;
-use tidings_kernel::{EmailAddress, Item, Put, tables};
+use tidings_kernel::{EmailAddress, Item, Key, Put, tables};
+use tidings_outreach::audience::Condition;
 use tidings_outreach::campaigns;
 use tidings_people::consent::subscriptions::{self, Subscribe};
 use tidings_people::consent::{Act, By, Proof, Whom, audiences, topics};
 use tidings_people::{contacts, suppression};
+use tidings_sequences::executions::{
+    self, Enrol, EnrolmentId, Entered, Person, begin_enrolment_once,
+};
+use tidings_sequences::{definition, versions};
 use tidings_webhooks::{EventTypes, Targets, deliveries, endpoints};
 
 use super::super::{World, slug};
+
+/// The id of what would have one that is made by chance.
+pub(super) const KNOWN_ID: &str = "0197c5f1a2b300112233445566778899";
 
 /// Makes it all, and gives a key that can do everything.
 pub(super) async fn victim(world: &World) -> Issued {
     let create = Create { slug: slug("hidden"), name: "Top secret".parse().unwrap() };
     clients::create(&world.acme, create).await.unwrap();
     put_webhooks(&world.acme).await;
+    // Before the person is suppressed: nobody who is comes in.
+    put_sequence(world).await;
     put_contact(world).await;
     put_consent(&world.acme).await;
     put_mail(world).await;
@@ -132,6 +142,44 @@ async fn put_campaign(cx: &Cx) {
     cx.items().await.unwrap().put(Put::new(&tables::MAIN, record)).await.unwrap();
 }
 
+/// A sequence with somebody in it. What is found by an id that is made by chance is there once more by one that is not:
+/// an execution that waits, one that failed, and an enrolment.
+async fn put_sequence(world: &World) {
+    let cx = &world.acme;
+    let yaml = "id: hidden\nclient: shop\nname: Top secret\nsteps:\n  - wait: 1 day\n";
+    versions::put(cx, definition::read(yaml).unwrap()).await.unwrap();
+    let cmd = Enrol {
+        sequence: "hidden".to_owned(),
+        email: "hidden@example.org".parse().unwrap(),
+        person: Person::default(),
+        input: json!({"note": "Top secret"}),
+        cause: None,
+        told_at: None,
+    };
+    let entered = executions::enrol(cx, &world.versions, cmd).await.unwrap();
+    let Entered::Began(execution) = entered else { panic!("{entered:?}") };
+    let items = cx.items().await.unwrap();
+    let key = Key::new(format!("EXECUTION#{}", execution.id), "STATE");
+    let mut item = items.get(&tables::MAIN, &key).await.unwrap().unwrap();
+    item.set("executionId", KNOWN_ID);
+    item.set("until", "2026-07-02T12:00:00.000Z");
+    item.set("PK", format!("EXECUTION#{KNOWN_ID}"));
+    items.put(Put::new(&tables::MAIN, item.clone())).await.unwrap();
+    let at = "2026-07-01T12:00:00.000Z";
+    item.set("PK", "FAILED#hidden");
+    item.set("SK", format!("{at}#{KNOWN_ID}"));
+    item.set("failedAt", at);
+    item.set("reason", "Top secret");
+    items.put(Put::new(&tables::MAIN, item)).await.unwrap();
+    let pointer = Item::new()
+        .with("PK", format!("EXECUTION#{KNOWN_ID}"))
+        .with("SK", "FAILED")
+        .with("failedAt", at);
+    items.put(Put::new(&tables::MAIN, pointer)).await.unwrap();
+    let (id, what) = (EnrolmentId::parse(KNOWN_ID).unwrap(), (Condition::EVERYONE, json!({})));
+    begin_enrolment_once(cx, &world.versions, "hidden", what, id).await.unwrap();
+}
+
 /// Everything but when keys were last used, which a refused request may change.
 pub(super) async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
     let mut state = Vec::new();
@@ -156,6 +204,10 @@ pub(super) async fn state_of_acme(world: &World, key: &Issued) -> Vec<Value> {
         "/v1/campaigns/hidden/recipients",
         "/v1/campaigns/hidden/history",
         "/v1/broadcasts",
+        "/v1/sequences",
+        "/v1/sequences/hidden/versions",
+        "/v1/sequences/hidden/executions",
+        "/v1/sequences/hidden/failed",
     ] {
         let answer = world.get(key, path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
