@@ -1,8 +1,4 @@
 //! What the tests of sequences stand on: a workspace with templates and a provider that remembers what it was given.
-#![expect(
-    clippy::unwrap_used,
-    reason = "everything here runs inside a test, where a panic is how a failure is told"
-)]
 
 use std::sync::{Arc, Mutex};
 

@@ -227,23 +227,7 @@ impl From<&Settings> for Config {
                 let has = |name| roles.split(',').any(|role| role == name);
                 Roles { http: has("http"), worker: has("worker"), scheduler: has("scheduler") }
             },
-            workers: Workers {
-                concurrency: vec![
-                    ("transactional-email", from.count("workers.transactional_email")),
-                    ("campaign-email", from.count("workers.campaign_email")),
-                    ("campaign-steps", from.count("workers.campaign_steps")),
-                    ("sequence-steps", from.count("workers.sequence_steps")),
-                    ("sequence-events", from.count("workers.sequence_events")),
-                    ("sequence-email", from.count("workers.sequence_email")),
-                    ("ses-webhooks", from.count("workers.ses_webhooks")),
-                    ("email-events", from.count("workers.email_events")),
-                    ("webhook-fanout", from.count("workers.webhook_fanout")),
-                    ("webhook-delivery", from.count("workers.webhook_delivery")),
-                    ("probe", from.count("workers.probe")),
-                ],
-                time_limit: from.duration("workers.time_limit"),
-                shutdown_grace: from.duration("workers.shutdown_grace"),
-            },
+            workers: workers(&from),
             webhooks: Webhooks { allow_private: from.text("webhooks.allow_private") == "true" },
             heartbeat: from.text("schedules.heartbeat"),
             http: Http {
@@ -274,6 +258,26 @@ impl From<&Settings> for Config {
             data_ttl_days: from.maybe_count("data.ttl_days"),
             signals: signals(&from),
         }
+    }
+}
+
+fn workers(from: &Source<'_>) -> Workers {
+    Workers {
+        concurrency: vec![
+            ("transactional-email", from.count("workers.transactional_email")),
+            ("campaign-email", from.count("workers.campaign_email")),
+            ("campaign-steps", from.count("workers.campaign_steps")),
+            ("sequence-steps", from.count("workers.sequence_steps")),
+            ("sequence-events", from.count("workers.sequence_events")),
+            ("sequence-email", from.count("workers.sequence_email")),
+            ("ses-webhooks", from.count("workers.ses_webhooks")),
+            ("email-events", from.count("workers.email_events")),
+            ("webhook-fanout", from.count("workers.webhook_fanout")),
+            ("webhook-delivery", from.count("workers.webhook_delivery")),
+            ("probe", from.count("workers.probe")),
+        ],
+        time_limit: from.duration("workers.time_limit"),
+        shutdown_grace: from.duration("workers.shutdown_grace"),
     }
 }
 

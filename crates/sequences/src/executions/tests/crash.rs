@@ -181,7 +181,7 @@ async fn sends(steps: &[Value], chance: Option<u64>) -> (Vec<String>, Vec<i64>) 
     let bed = Bed::memory().await;
     let world = World::new(&bed).await;
     let definition = json!({ "id": "random", "steps": steps });
-    world.define(&format!("{}", yaml(&definition))).await;
+    world.define(&yaml(&definition)).await;
     let handler: Arc<dyn Handler> = match chance {
         None => world.steps(),
         Some(seed) => Arc::new(Unreliable { inner: world.steps(), seed: AtomicU64::new(seed) }),
