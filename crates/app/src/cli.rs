@@ -100,7 +100,7 @@ enum Command {
     /// Send one message to many: make, preview, start, follow, pause and look at campaigns
     #[command(visible_alias = "campaigns")]
     Campaign(Box<CampaignArgs>),
-    /// Send mails by themselves, step by step: look at sequences, try them, and at who is in them
+    /// Look at sequences, try them and change them, and who is in them: mails that go step by step
     #[command(visible_alias = "sequences")]
     Sequence(Box<SequenceArgs>),
     /// List, add and remove the addresses that a client writes from

@@ -5,6 +5,7 @@
 //! (`signals`).
 
 pub mod breakdown;
+pub mod canonical;
 pub mod capture;
 pub mod confirmation;
 pub mod counters;

@@ -1,13 +1,15 @@
 //! What the features' tests stand on: a workspace on a database of its own, and a clock that is set by hand.
 //!
-//! Here: `Bed`, and `each_store!` that runs a story on every SQL engine. Not here: any feature (a crate's own tests would
+//! Here: `Bed`, `each_store!` that runs a story on every SQL engine, and `until_turn` that ends a worker in the middle. Not here: any feature (a crate's own tests would
 //! meet a second copy of its types), and the suites of the engines (`testkit`).
 #![expect(
     clippy::unwrap_used,
     reason = "everything here runs inside a test, where a panic is how a failure is told"
 )]
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use jiff::ToSpan as _;
 use tidings_access::{Access, Actor, Cx, DisplayName, Slug, clients, workspaces};
@@ -105,4 +107,20 @@ impl Bed {
         self.clock.advance(minutes.minutes());
         while self.queues.fire(100).await.unwrap().count > 0 {}
     }
+}
+
+/// Lets a future run until it has waited `turns` times, and then drops it as a crash would. `None` if it did not come to its
+/// end before.
+pub async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = turns;
+    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending if left == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
 }

@@ -48,8 +48,9 @@ Examples:
   tidings demo --keep
   tidings demo --folder /tmp/demo --listen 127.0.0.1:9000
 
-It makes a workspace with a client, a key, a sender, templates, topics, an audience, three sequences and a thousand
-made-up contacts, sends one of them a mail and some of them a campaign, lets some into the sequences, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
+It makes a workspace with a client, a key, a sender, templates, topics, an audience, three sequences
+and a thousand made-up contacts, sends one of them a mail and some of them a campaign, lets some
+into the sequences, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
 The folder is begun anew each time, unless --keep is given; one that the demo has not made is refused.")]
 pub(crate) struct DemoArgs {
     /// Where everything is kept

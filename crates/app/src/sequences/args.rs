@@ -21,9 +21,9 @@ Examples:
   tidings sequence of ada@example.org
   tidings sequence failed onboarding
 
-On a terminal the answers are tables, elsewhere they are JSON, one value a line; --json and --table say it. The work
-is done by a running server (`tidings serve`); these commands write down what is wanted and look. See
-docs/sequences.md.")]
+On a terminal the answers are tables, elsewhere JSON, one value a line; --json and --table say it.
+A running server (`tidings serve`) does the work; these commands write down what is wanted and
+look. See docs/sequences.md.")]
 pub(crate) struct SequenceArgs {
     /// The workspace whose sequences are meant
     #[arg(long, global = true, default_value = "default", help_heading = "Common options")]
@@ -85,8 +85,8 @@ Examples:
   tidings sequence check mail/sequences/*.yaml
   tidings sequence check --offline onboarding.yaml
 
-What a file names has to be there: its client, sender, audience, topic and templates. If those come from the same
-folder, `tidings apply FOLDER --dry-run` checks them together.")]
+What a file names has to be there: its client, sender, audience, topic and templates. If those come
+from the same folder, `tidings apply FOLDER --dry-run` checks them together.")]
     Check {
         /// The files, in YAML or JSON
         #[arg(value_name = "FILE", required = true)]
@@ -119,7 +119,8 @@ folder, `tidings apply FOLDER --dry-run` checks them together.")]
     #[command(after_help = "\
 Examples:
   tidings sequence simulate onboarding --contact ada@example.org
-  tidings sequence simulate onboarding --contact ada@example.org --data '{\"plan\":\"team\"}' --event project.created
+  tidings sequence simulate onboarding --contact ada@example.org --event project.created
+  tidings sequence simulate onboarding --contact ada@example.org --data '{\"plan\":\"team\"}'
   tidings sequence simulate win-back --contact ada@example.org --at 2030-03-20T09:00:00Z
 
 Conditions are asked as they are now. What is waited for comes if it is named with --event.")]
@@ -172,10 +173,11 @@ Examples:
   tidings sequence enrol onboarding ada@example.org --data '{\"plan\":\"team\"}'
   tidings sequence enrol win-back --tag dormant --yes
   tidings sequence enrol win-back --audience newsletter --yes
-  tidings sequence enrol win-back --where '{\"attribute\":\"plan\",\"equals\":\"team\"}' --yes --no-follow
+  tidings sequence enrol win-back --where '{\"attribute\":\"plan\",\"equals\":\"team\"}' --yes
 
-Many are let in by a running server; this follows it. Ctrl-C leaves it: it goes on, and `tidings sequence enrolment ID`
-follows it again. A sequence with an audience takes only those who are subscribed to it."
+Many are let in by a running server; this follows it. Ctrl-C leaves it: it goes on, and
+`tidings sequence enrolment ID` follows it again. A sequence with an audience takes only those who
+are subscribed to it."
     )]
     Enrol {
         /// Its id
@@ -283,7 +285,7 @@ fn json(text: &str) -> Result<Value, String> {
 }
 
 /// An object within the bounds of an event's data.
-pub(crate) fn data(text: &str) -> Result<Value, String> {
+fn data(text: &str) -> Result<Value, String> {
     if text.len() > MAX_DATA_BYTES {
         return Err(format!("use at most {} KB", MAX_DATA_BYTES / 1024));
     }

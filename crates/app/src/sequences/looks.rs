@@ -9,7 +9,7 @@ use tidings_sequences::versions::{self, List, Sequence, Shown, Status, Versions}
 
 use super::form::{Form, Table, minute};
 use super::yaml::yaml;
-use super::{missing, missing_version, the_sequence};
+use super::{explain, missing, missing_version, the_sequence};
 use crate::campaigns::grouped;
 use crate::failure::Failure;
 use crate::output::say;
@@ -230,7 +230,8 @@ fn count(number: u64) -> String {
 }
 
 pub(super) async fn simulate(form: Form, cx: &Cx, cmd: Simulate) -> Result<(), Failure> {
-    let simulated = executions::simulate(cx, &Versions::default(), &cmd).await;
+    let versions = Versions::default();
+    let simulated = executions::simulate(cx, &versions, &cmd).await;
     let simulated = simulated.map_err(|error| match error {
         SimulateError::Missing(_) => {
             Failure::from(error).hint("`tidings sequence list` shows those that there are")
@@ -238,8 +239,10 @@ pub(super) async fn simulate(form: Form, cx: &Cx, cmd: Simulate) -> Result<(), F
         SimulateError::Store(_) => error.into(),
     })?;
     if let Some(reason) = simulated.refused {
-        let email = cmd.email.as_str();
-        say(&format!("{email} would not come in: {reason}; `tidings explain {email}` says why"));
+        let active = versions.active(cx, &cmd.sequence).await?;
+        let why = active.map(|active| explain(cx, &active.program.definition, &cmd.email));
+        let why = why.map(|why| format!("; `{why}` says why")).unwrap_or_default();
+        say(&format!("{} would not come in: {reason}{why}", cmd.email));
     }
     let mut table = Table::new(&["time (utc)", "after", "step", "does", ""]);
     let mut values = Vec::new();

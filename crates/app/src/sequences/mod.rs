@@ -15,12 +15,13 @@ mod words;
 mod yaml;
 
 use tidings_access::{Cx, Slug};
-use tidings_sequences::definition::schema;
+use tidings_kernel::EmailAddress;
+use tidings_sequences::definition::{Definition, schema};
 use tidings_sequences::executions::Simulate;
 use tidings_sequences::versions::{self, Shown, Status};
 
-use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
 pub(crate) use self::args::SequenceArgs;
+use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
 pub(crate) use self::files::{Written, difference};
 use self::form::Form;
 use self::looks::Look;
@@ -121,6 +122,24 @@ async fn the_sequence(cx: &Cx, id: &Slug) -> Result<Shown, Failure> {
 fn missing(id: &Slug) -> Failure {
     Failure::failed(format!("there is no sequence {id}"))
         .hint("`tidings sequence list` shows those that there are")
+}
+
+/// The command that says why somebody may not come in.
+fn explain(cx: &Cx, definition: &Definition, email: &EmailAddress) -> String {
+    let kind = if definition.transactional { "transactional" } else { "sequence" };
+    let mut command =
+        format!("tidings explain {email} --kind {kind} --client {}", definition.client);
+    let named = [("audience", &definition.audience), ("topic", &definition.topic)];
+    for (name, slug) in named {
+        if let Some(slug) = slug {
+            command.push_str(&format!(" --{name} {slug}"));
+        }
+    }
+    let workspace = cx.workspace().as_str();
+    if workspace != "default" {
+        command.push_str(&format!(" --workspace {workspace}"));
+    }
+    command
 }
 
 fn missing_version(id: &Slug, version: i64) -> Failure {

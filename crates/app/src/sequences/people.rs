@@ -10,7 +10,7 @@ use tidings_sequences::versions::Versions;
 
 use super::form::{Form, Table, from_now, minute};
 use super::words::{doing, shown};
-use super::{missing, the_sequence};
+use super::{explain, missing, the_sequence};
 use crate::failure::Failure;
 use crate::output::say;
 
@@ -31,7 +31,8 @@ pub(super) async fn enrol(
         cause: None,
         told_at: None,
     };
-    let entered = executions::enrol(cx, &Versions::default(), cmd).await;
+    let versions = Versions::default();
+    let entered = executions::enrol(cx, &versions, cmd).await;
     let entered = entered.map_err(|error| not_enrolled(id, error))?;
     let mut value = json!({ "sequence": id.as_str(), "email": email.as_str() });
     let (outcome, words) = match &entered {
@@ -67,16 +68,18 @@ pub(super) async fn enrol(
         if let Form::Json(_) = form {
             form.print(&value, "")?;
         }
-        return Err(refused(id, &email, refusal));
+        let active = versions.active(cx, id.as_str()).await?.ok_or_else(|| missing(id))?;
+        let why = explain(cx, &active.program.definition, &email);
+        return Err(refused((id, &email), refusal, &why));
     }
     form.print(&value, &words)
 }
 
-fn refused(id: &Slug, email: &EmailAddress, refusal: Refusal) -> Failure {
+fn refused((id, email): (&Slug, &EmailAddress), refusal: Refusal, why: &str) -> Failure {
     match refusal {
         Refusal::Person(reason) => {
             Failure::failed(format!("{email} may not come into {id}: {}", reason.as_str()))
-                .hint(format!("`tidings explain {email}` says why"))
+                .hint(format!("`{why}` says why"))
         }
         Refusal::Paused => Failure::failed(format!("nobody comes into {id}: it is not active"))
             .hint(format!("`tidings sequence resume {id}` lets people in again")),

@@ -251,6 +251,47 @@ fn many_come_in_at_once_and_some_go_out_by_hand() {
     server.stop();
 }
 
+#[test]
+fn who_could_not_go_on_is_listed_and_goes_on_or_is_forgotten() {
+    let world = begin();
+    let strict = "---\nsubject = \"Hi\"\nrequired = [\"code\"]\n---\n<p>{{ code }}</p>\n";
+    let steps = "id: strict\nclient: shop\nsteps:\n  - id: code\n    send: hello/strict\n";
+    write(&world, &[("templates/hello/strict.html", strict), ("sequences/strict.yaml", steps)]);
+    world.ok(&["apply", "mail", "--yes"]);
+    for email in ["ada@example.org", "ben@example.org"] {
+        world.ok(&["sequence", "enrol", "strict", email]);
+    }
+    let server = world.serve(&[]);
+    // Each try that fails is followed by a pause, which nobody has to wait for.
+    let failed = ["sequence", "failed", "strict"];
+    let failed = until(&world, &failed, |told| {
+        for inside in lines(&world.ok(&["sequence", "who", "strict"])) {
+            if inside["doing"] == "waiting" {
+                world.run(&["sequence", "skip", inside["execution"].as_str().unwrap()]);
+            }
+        }
+        told.lines().count() == 2
+    });
+    let told = lines(&failed);
+    assert!(told.iter().all(|one| one["step"] == "code"), "{failed}");
+    assert!(told[0]["reason"].as_str().unwrap().contains("code"), "{failed}");
+    let of = |email: &str| {
+        let found = told.iter().find(|one| one["email"] == email).unwrap();
+        found["execution"].as_str().unwrap().to_owned()
+    };
+    world.ok(&["sequence", "drop", "strict", &of("ben@example.org")]);
+    write(&world, &[("templates/hello/strict.html", &strict.replace("\"code\"", ""))]);
+    world.ok(&["apply", "mail", "--yes"]);
+    let retried = world.ok(&["sequence", "retry", "strict", "--all"]);
+    assert!(retried.contains("\"retried\":1"), "{retried}");
+    let funnel = ["sequence", "funnel", "strict", "--table"];
+    until(&world, &funnel, |told| told.contains("0 in it now, 1 at the end, 0 left, 1 failed"));
+    assert_eq!(world.ok(&["sequence", "failed", "strict"]), "");
+    let again = world.run(&["sequence", "retry", "strict", &of("ada@example.org")]);
+    assert_eq!(again.code, 1, "{}", again.stdout);
+    server.stop();
+}
+
 const GUIDE: &str = include_str!("../../../../docs/sequences.md");
 
 fn blocks(language: &str) -> Vec<&'static str> {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::{AcceptError, Lines, Send};
@@ -225,12 +226,18 @@ impl<'a> Routing<'a> {
                 continue;
             };
             let program = versions.program(self.cx, sequence, execution.version).await?;
-            if program.is_some_and(|program| self.ends(&program.definition, &email)) {
-                let which = (&Which::Sequence(sequence.to_owned()), Cause::Event);
-                let by = self.event.occurred_at;
-                let stop = executions::stop_all(self.cx, versions, &email, which, by);
-                stopped |= stop.await? > 0;
-            }
+            let Some(program) = program.filter(|one| self.ends(&one.definition, &email)) else {
+                continue;
+            };
+            // If it lets people in as well, it does not end what it has begun itself when it comes again.
+            let trigger = program.definition.trigger.as_ref();
+            let by = match trigger.is_some_and(|trigger| trigger.event == self.event.name) {
+                true => self.event.occurred_at.saturating_sub(SignedDuration::from_millis(1)),
+                false => Ok(self.event.occurred_at),
+            };
+            let which = (&Which::Sequence(sequence.to_owned()), Cause::Event);
+            let by = by.unwrap_or(self.event.occurred_at);
+            stopped |= executions::stop_all(self.cx, versions, &email, which, by).await? > 0;
         }
         Ok(stopped)
     }

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 use tidings_access::{ClientId, Cx, Slug, StorageError};
+use tidings_delivery::canonical;
 use tidings_delivery::templates::TemplateKey;
 use tidings_sql::DatabaseError;
 
@@ -155,7 +156,7 @@ pub async fn compare_with(
     coming: &Coming,
 ) -> Result<Compared, PutError> {
     check::check(cx, definition, coming).await?;
-    let hash = store::hash(&to_json(definition));
+    let hash = canonical::hash(&to_json(definition));
     let Some(Shown { sequence, definition: before, hash: active }) =
         show(cx, definition.id.as_str()).await.map_err(StorageError::from)?
     else {

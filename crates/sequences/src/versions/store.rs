@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Cx};
-use tidings_kernel::hex;
+use tidings_delivery::canonical;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::check::Named;
@@ -33,7 +31,7 @@ impl New {
             name: definition.name.clone(),
             transactional: definition.transactional,
             named,
-            hash: hash(&written),
+            hash: canonical::hash(&written),
             definition: written.to_string(),
             listens: listens(definition),
         }
@@ -64,32 +62,6 @@ fn listens(definition: &Definition) -> BTreeSet<(String, Role)> {
     });
     let all = trigger.chain(exits).chain(mails).chain(waits);
     all.map(|(event, role)| (event.clone(), role)).collect()
-}
-
-/// Of what is written, whatever order its fields are in.
-pub(super) fn hash(written: &Value) -> String {
-    fn feed(value: &Value, hash: &mut Sha256) {
-        match value {
-            Value::Object(fields) => {
-                let mut fields: Vec<_> = fields.iter().collect();
-                fields.sort_by_key(|(name, _)| *name);
-                hash.update(format!("o{}:", fields.len()));
-                for (name, value) in fields {
-                    hash.update(format!("{}:{name}", name.len()));
-                    feed(value, hash);
-                }
-            }
-            Value::Array(values) => {
-                hash.update(format!("a{}:", values.len()));
-                values.iter().for_each(|value| feed(value, hash));
-            }
-            Value::String(text) => hash.update(format!("s{}:{text}", text.len())),
-            Value::Null | Value::Bool(_) | Value::Number(_) => hash.update(format!("v{value};")),
-        }
-    }
-    let mut digest = Sha256::new();
-    feed(written, &mut digest);
-    hex(&digest.finalize())
 }
 
 /// Makes a definition the active one, unless it is. `None` if what is there is not of the one client that may change it.

@@ -1,12 +1,12 @@
 //! What tells two requests apart that have the same idempotency key.
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use serde_json::json;
 use tidings_access::Slug;
-use tidings_kernel::{EmailAddress, hex};
+use tidings_kernel::EmailAddress;
 
 use super::{Content, Send};
+use crate::canonical;
 
 impl Send {
     /// Tells this request from another one with the same key. The order of fields does not matter, the key does not
@@ -51,29 +51,6 @@ impl Send {
         if self.test {
             request["test"] = true.into();
         }
-        let mut hash = Sha256::new();
-        canonical(&request, &mut hash);
-        hex(&hash.finalize())
-    }
-}
-
-/// Feeds a value so that two values with the same fields give the same bytes, in whatever order they were written.
-fn canonical(value: &Value, hash: &mut Sha256) {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.iter().collect();
-            fields.sort_by_key(|(name, _)| *name);
-            hash.update(format!("o{}:", fields.len()));
-            for (name, value) in fields {
-                hash.update(format!("{}:{name}", name.len()));
-                canonical(value, hash);
-            }
-        }
-        Value::Array(values) => {
-            hash.update(format!("a{}:", values.len()));
-            values.iter().for_each(|value| canonical(value, hash));
-        }
-        Value::String(text) => hash.update(format!("s{}:{text}", text.len())),
-        Value::Null | Value::Bool(_) | Value::Number(_) => hash.update(format!("v{value};")),
+        canonical::hash(&request)
     }
 }

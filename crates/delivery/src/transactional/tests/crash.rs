@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use tidings_access::Limit;
 use tidings_jobs::Outcome;
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, until_turn};
 
 use super::{Place, World, delivery};
 use crate::transactional::{Status, uncertain};
@@ -15,22 +15,6 @@ each_store!(
     a_worker_that_ends_with_the_provider_leaves_it_uncertain,
     a_claim_that_its_worker_left_is_uncertain_when_it_is_over,
 );
-
-/// Lets a future run until it has waited `turns` times, and then drops it as a crash would. `None` if it did not
-/// come to its end before.
-async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
-    let mut future = pin!(future);
-    let mut left = turns;
-    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
-}
 
 async fn wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost(bed: &Bed) {
     let world = World::new(bed).await;

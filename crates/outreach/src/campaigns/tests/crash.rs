@@ -1,10 +1,7 @@
 //! The worker ends at every place where it can, and its message comes again.
 
-use std::pin::pin;
-use std::task::Poll;
-
 use tidings_sql::Dialect;
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, until_turn};
 
 use super::{World, find, step_delivery};
 use crate::campaigns::Status;
@@ -15,21 +12,6 @@ each_store!(
     wherever_a_worker_ends_a_cancelled_campaign_comes_to_its_end,
     wherever_a_worker_ends_what_failed_is_sent_again_once,
 );
-
-/// Lets a future run until it has waited `turns` times, and then drops it as a crash would.
-async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
-    let mut future = pin!(future);
-    let mut left = turns;
-    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
-}
 
 /// Every place on SQLite, and every fourth on PostgreSQL, where each takes its time.
 pub(super) fn every(bed: &Bed, places: usize) -> impl Iterator<Item = usize> {

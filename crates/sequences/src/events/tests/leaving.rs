@@ -15,6 +15,7 @@ each_store!(
     whoever_leaves_an_audience_leaves_what_is_part_of_it,
     whoever_is_suppressed_leaves_everything,
     nobody_else_can_say_so,
+    an_event_that_restarts_does_not_end_what_it_began,
     what_is_waited_for_wakes_the_walk,
     a_reply_ends_it,
 );
@@ -193,4 +194,14 @@ async fn a_reply_ends_it(bed: &Bed) {
     assert_eq!(after(&world, "s1", "email.replied", other).await.len(), 1);
     let own = json!({ "sequenceId": "welcome", "templateKey": "hello", "subject": "Re: x" });
     assert!(after(&world, "s2", "email.replied", own).await.is_empty());
+}
+
+async fn an_event_that_restarts_does_not_end_what_it_began(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.put(json!({ "exitOn": ["user.created"], "steps": wait_a_week() })).await;
+    let created = world.message("e1", "user.created", json!({})).await;
+    for _ in 0..3 {
+        assert_eq!(world.deliver(&created).await, Outcome::Done);
+        assert_eq!(world.inside("ada").await.len(), 1);
+    }
 }

@@ -1,9 +1,7 @@
 //! Workers that end anywhere, messages and timers that come twice, and two nodes at once: what is sent is the same.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::Poll;
 
 use async_trait::async_trait;
 use proptest::prelude::*;
@@ -11,7 +9,7 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, queues};
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, until_turn};
 
 use crate::world::World;
 
@@ -27,21 +25,6 @@ steps:
   - wait: 1 hour
   - send: c
 ";
-
-/// Lets a future run until it has waited `turns` times, and then drops it as a crash would.
-async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
-    let mut future = pin!(future);
-    let mut left = turns;
-    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
-}
 
 /// A worker that ends after so many turns when it meets its first message.
 struct EndsOnce {

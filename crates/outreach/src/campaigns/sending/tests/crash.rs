@@ -1,10 +1,9 @@
 //! The worker ends at every place where it can, and the message comes again.
 
-use std::pin::pin;
 use std::task::Poll;
 
 use tidings_jobs::Outcome;
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, until_turn};
 
 use super::{AT_ONCE, Sending, World, delivery};
 use crate::campaigns::tallies::Kind as Tally;
@@ -14,22 +13,6 @@ each_store!(
     at_whichever_answer_a_worker_ends_only_those_with_the_provider_are_uncertain,
     a_claim_holds_until_it_is_over,
 );
-
-/// Lets a future run until it has waited `turns` times, and then drops it as a crash would. `None` if it did not
-/// come to its end before.
-async fn until_turn<T>(future: impl Future<Output = T>, turns: usize) -> Option<T> {
-    let mut future = pin!(future);
-    let mut left = turns;
-    std::future::poll_fn(move |context| match future.as_mut().poll(context) {
-        Poll::Ready(answer) => Poll::Ready(Some(answer)),
-        Poll::Pending if left == 0 => Poll::Ready(None),
-        Poll::Pending => {
-            left -= 1;
-            Poll::Pending
-        }
-    })
-    .await
-}
 
 /// The message comes again, as often as it must.
 async fn until_done(sending: &Sending<'_, '_>, case: &str) {
