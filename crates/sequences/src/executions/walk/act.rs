@@ -98,7 +98,8 @@ pub(super) async fn rest(
         Wait::For(_) => None,
         Wait::Until { .. } => zone(cx, execution).await?,
     };
-    Ok(wait.ends(cx.now(), zone.as_ref()))
+    // From when he came to the step: a worker that is late makes no wait longer.
+    Ok(wait.ends(execution.since, zone.as_ref()))
 }
 
 async fn zone(cx: &Cx, execution: &Execution) -> Result<Option<TimeZone>, StorageError> {

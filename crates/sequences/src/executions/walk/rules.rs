@@ -41,7 +41,7 @@ pub(super) fn next(execution: &Execution, program: &Program, now: Timestamp) -> 
         Op::WaitFor { late, .. } if over => Next::Go(*late),
         Op::WaitFor { event, timeout, .. } => {
             let timeout = SignedDuration::try_from(*timeout).unwrap_or(SignedDuration::MAX);
-            let until = now.saturating_add(timeout).unwrap_or(Timestamp::MAX);
+            let until = execution.since.saturating_add(timeout).unwrap_or(Timestamp::MAX);
             Next::Sleep(Doing::WaitingFor { event: event.clone(), until })
         }
         Op::Choice { path, branches, default } => {
