@@ -10,6 +10,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use tidings_access::{AuthError, Caller, Cx, Scope, authenticate};
 use utoipa::IntoResponses;
 
@@ -84,10 +86,19 @@ async fn who(v1: &V1, headers: &HeaderMap) -> Result<Caller, Problem> {
         Some(value) => value.to_str().unwrap_or_default(),
     };
     let key = match presented.split_once(' ') {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim(),
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim().to_owned(),
+        Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
+            user_of(pair.trim()).ok_or_else(nobody)?
+        }
         _ => return Err(nobody()),
     };
-    authenticate(&v1.services.access, key).await.map_err(refused)
+    authenticate(&v1.services.access, &key).await.map_err(refused)
+}
+
+/// The name in a pair of name and password. Libraries that know nothing but those give the key as the name, Segment's do.
+fn user_of(pair: &str) -> Option<String> {
+    let pair = String::from_utf8(BASE64_STANDARD.decode(pair).ok()?).ok()?;
+    pair.split_once(':').map(|(user, _)| user.to_owned())
 }
 
 fn nobody() -> Problem {

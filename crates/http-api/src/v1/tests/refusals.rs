@@ -24,6 +24,23 @@ async fn without_a_key_nobody_comes_in() {
 }
 
 #[tokio::test]
+async fn a_key_can_be_the_name_of_basic_authentication() {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await.api_key.expose();
+    let ask = async |pair: String| {
+        let header = format!("Basic {}", BASE64_STANDARD.encode(pair));
+        let request = Request::get("/v1/me").header("authorization", header).body(Body::empty());
+        world.ask(request.unwrap()).await.status
+    };
+    assert_eq!(ask(format!("{key}:")).await, 200);
+    assert_eq!(ask(format!("x{key}:")).await, 401);
+    assert_eq!(ask(key).await, 401);
+}
+
+#[tokio::test]
 async fn whatever_is_wrong_with_a_key_the_answer_is_the_same() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
