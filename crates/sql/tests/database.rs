@@ -320,7 +320,10 @@ async fn an_older_schema_is_brought_up_to_date_and_keeps_its_items(engine: Engin
 
 fn tables_beside_the_items(tx: &mut Tx<'_>) -> Result<Vec<String>, DatabaseError> {
     let sql = match tx.dialect() {
-        Dialect::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table'",
+        // The newest first: what refers to another table goes before it.
+        Dialect::Sqlite => {
+            "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY rowid DESC"
+        }
         Dialect::Postgres => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
     };
     let rows = tx.query(sql, &[])?;
