@@ -146,8 +146,7 @@ fn furnish(program: &Path, sink: &Sink, recipients: usize) -> anyhow::Result<(Pr
          <p><a href=\"{{{{ unsubscribeUrl }}}}\">Unsubscribe</a></p></body></html>",
         paragraph.repeat(12)
     );
-    let template =
-        json!({ "subject": "News for {{ firstName }}", "html": html, "status": "active" });
+    let template = json!({ "subject": "News for {{ firstName }}", "html": html, "required_variables": ["plan"], "status": "active" });
     server.ask("PUT", "/v1/templates/news", &template.to_string())?;
     Ok((product, server))
 }
@@ -185,7 +184,7 @@ fn send(server: &Server) -> anyhow::Result<Duration> {
 
 fn order(server: &Server, when: &str, number: usize) -> anyhow::Result<()> {
     let message = json!({
-        "to": "waiting@example.org", "template": "news", "idempotency_key": format!("{when}-{number}"),
+        "to": "waiting@example.org", "template": "news", "sender": "news", "idempotency_key": format!("{when}-{number}"),
         "context": { "firstName": "Ada", "plan": "pro" },
     });
     server.ask("POST", "/v1/messages", &message.to_string()).map(drop)

@@ -4,6 +4,9 @@
 //! the walk, the rows, the numbers, the mark of what caused it, and the message that makes a worker take the first step. A
 //! cause lets somebody into a sequence once, however often it is told.
 
+use std::sync::Arc;
+
+use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
@@ -285,7 +288,8 @@ pub(super) async fn enrol_new(
         }
     }
     let is_remembered = matches!(active.program.definition.reentry, Reentry::After(_));
-    for places in new.chunks(WRITTEN_AT_ONCE) {
+    // They do not depend on each other, and an engine writes several at once as fast as one.
+    let parts = new.chunks(WRITTEN_AT_ONCE).map(|places| {
         let (mut txn, mut changes) = (Txn::new(), Changes::default());
         let mut first = None;
         for place in places {
@@ -295,9 +299,18 @@ pub(super) async fn enrol_new(
             changes.entered(&execution);
             first.get_or_insert(execution.id);
         }
-        let Some(first) = first else { continue };
-        let txn = changes.count(txn, &first, active.program.definition.id.as_str());
-        match items.transact(txn).await {
+        let sequence = active.program.definition.id.as_str();
+        let txn = first.map(|first| changes.count(txn, &first, sequence));
+        let items = Arc::clone(&items);
+        async move {
+            match txn {
+                Some(txn) => (places, items.transact(txn).await),
+                None => (places, Ok(())),
+            }
+        }
+    });
+    for (places, written) in join_all(parts).await {
+        match written {
             Ok(()) => places.iter().for_each(|place| are_in[*place] = true),
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
