@@ -1,10 +1,8 @@
 //! Campaigns over the real binary: the guide, command by command, and what a person sees on the way.
 
-use std::process::{Command, Stdio};
-
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, blocks_of};
 
 fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -91,28 +89,10 @@ fn what_is_wrong_is_told_and_says_what_to_do() {
 #[test]
 fn the_guide_can_be_followed_to_the_letter() {
     let guide = include_str!("../../../../docs/campaigns.md");
-    let mut script = String::from("set -eu\ntidings() { \"$TIDINGS\" \"$@\"; }\n");
-    let mut rest = guide;
-    let mut blocks = 0;
-    while let Some((_, block)) = rest.split_once("```sh\n") {
-        let (block, after) = block.split_once("```").unwrap();
-        script.push_str(block);
-        rest = after;
-        blocks += 1;
-    }
-    assert!(blocks > 8, "{blocks}");
+    let blocks = blocks_of(guide, "sh");
+    assert!(blocks.len() > 8, "{}", blocks.len());
     let world = World::new();
     let server = world.serve(&[]);
-    let ran = Command::new("sh")
-        .args(["-c", &script])
-        .env_clear()
-        .env("TIDINGS", env!("CARGO_BIN_EXE_tidings"))
-        .env("PATH", "/usr/bin:/bin")
-        .current_dir(world.path(""))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{told}\n{}", String::from_utf8_lossy(&ran.stdout));
+    world.follow(&blocks);
     server.stop();
 }

@@ -1,13 +1,12 @@
 //! Sequences over the real binary: files, people on their way, the guide, and the story from a folder to the way out.
 
 use std::fs;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, blocks_of};
 
 const WELCOME: &str =
     "---\nsubject = \"Welcome\"\n---\n<p>Hi <a href=\"{{ unsubscribeUrl }}\">no more</a></p>\n";
@@ -294,42 +293,21 @@ fn who_could_not_go_on_is_listed_and_goes_on_or_is_forgotten() {
 
 const GUIDE: &str = include_str!("../../../../docs/sequences.md");
 
-fn blocks(language: &str) -> Vec<&'static str> {
-    let (mut blocks, mut rest) = (Vec::new(), GUIDE);
-    while let Some((_, block)) = rest.split_once(&format!("```{language}\n")) {
-        let (block, after) = block.split_once("```").unwrap();
-        blocks.push(block);
-        rest = after;
-    }
-    blocks
-}
-
 /// Every block that is for a shell, from top to bottom.
 #[test]
 fn the_guide_of_sequences_can_be_followed_to_the_letter() {
-    let blocks = blocks("sh");
+    let blocks = blocks_of(GUIDE, "sh");
     assert!(blocks.len() > 8, "{}", blocks.len());
-    let script = format!("set -eu\ntidings() {{ \"$TIDINGS\" \"$@\"; }}\n{}", blocks.concat());
     let world = World::new();
     let server = world.serve(&[]);
-    let ran = Command::new("sh")
-        .args(["-c", &script])
-        .env_clear()
-        .env("TIDINGS", env!("CARGO_BIN_EXE_tidings"))
-        .env("PATH", "/usr/bin:/bin")
-        .current_dir(world.path(""))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let told = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{told}\n{}", String::from_utf8_lossy(&ran.stdout));
+    world.follow(&blocks);
     server.stop();
 }
 
 /// Whatever the guide shows of a file is right, and its examples are those that ship.
 #[test]
 fn what_the_guide_shows_of_files_is_right() {
-    let blocks = blocks("yaml");
+    let blocks = blocks_of(GUIDE, "yaml");
     let world = World::new();
     for (place, block) in blocks.iter().enumerate() {
         let text = if block.starts_with("- ") {

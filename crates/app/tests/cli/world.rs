@@ -26,7 +26,36 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// The blocks of a page that are in one language, in their order.
+pub(crate) fn blocks_of<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let (mut blocks, mut rest) = (Vec::new(), page);
+    while let Some((_, block)) = rest.split_once(&format!("```{language}\n")) {
+        let (block, after) = block.split_once("```").unwrap();
+        blocks.push(block);
+        rest = after;
+    }
+    blocks
+}
+
 impl World {
+    /// Runs what a page says, from top to bottom, as somebody who follows it would.
+    #[track_caller]
+    pub(crate) fn follow(&self, blocks: &[&str]) {
+        let blocks = blocks.concat();
+        let script = format!("set -eu\ntidings() {{ \"$TIDINGS\" \"$@\"; }}\n{blocks}");
+        let ran = Command::new("sh")
+            .args(["-c", &script])
+            .env_clear()
+            .env("TIDINGS", env!("CARGO_BIN_EXE_tidings"))
+            .env("PATH", "/usr/bin:/bin")
+            .current_dir(self.path(""))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{told}\n{}", String::from_utf8_lossy(&ran.stdout));
+    }
+
     pub(crate) fn new() -> Self {
         Self { folder: TempDir::new().unwrap(), environment: Vec::new() }
     }

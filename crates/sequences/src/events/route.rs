@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::{AcceptError, Lines, Send};
@@ -156,7 +156,7 @@ impl<'a> Routing<'a> {
         // A provider tells late that somebody cannot be reached, and that ends whatever began in the meantime too, as long as
         // it holds.
         let by = match which {
-            Which::All if contacts::flags(self.cx, email).await?.suppressed => self.cx.now(),
+            Which::All if contacts::flags(self.cx, email).await?.suppressed => Timestamp::MAX,
             Which::All => return Ok(false),
             Which::Marketing | Which::Audience { .. } | Which::Sequence(_) => {
                 self.event.occurred_at

@@ -47,7 +47,9 @@ pub async fn stop(
     sequence: &str,
 ) -> Result<bool, StorageError> {
     let which = Which::Sequence(sequence.to_owned());
-    Ok(stop_all(cx, versions, email, (&which, Cause::Operator), cx.now()).await? > 0)
+    // Whenever it began: the clock of another node may be ahead of ours.
+    let stop = stop_all(cx, versions, email, (&which, Cause::Operator), Timestamp::MAX);
+    Ok(stop.await? > 0)
 }
 
 /// Takes somebody out of those that were told of by then: what is worked on late must not end what was told since. Tells of
