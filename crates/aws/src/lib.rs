@@ -13,5 +13,5 @@ mod trouble;
 pub use connection::{Missing, Settings};
 pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, Workspaces};
 pub use lambda::run_lambda;
-pub use ses::{Ses, SesSettings, SuppressedFor};
+pub use ses::{Ses, SesSettings};
 pub use sqs::Sqs;

@@ -22,7 +22,9 @@ use aws_sdk_sesv2::primitives::Blob;
 use aws_sdk_sesv2::types::{
     Destination, EmailContent, MessageTag, RawMessage, SuppressionListReason,
 };
-use tidings_kernel::{Accepted, EmailAddress, Mail, ProviderSuppressions, SendError, Sender};
+use tidings_kernel::{
+    Accepted, EmailAddress, Mail, ProviderSuppressions, SendError, Sender, SuppressedFor,
+};
 
 use crate::connection;
 use crate::trouble::{Kind, Trouble};
@@ -42,13 +44,6 @@ pub struct SesSettings {
     pub endpoint: Option<String>,
     /// Says where SES tells what became of a message.
     pub configuration_set: Option<String>,
-}
-
-/// Why SES does not write to an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SuppressedFor {
-    Bounce,
-    Complaint,
 }
 
 impl Ses {
@@ -104,8 +99,12 @@ impl Ses {
 
 #[async_trait]
 impl ProviderSuppressions for Ses {
+    // The methods of the type itself have precedence.
+    async fn suppress(&self, email: &EmailAddress, reason: SuppressedFor) -> Result<(), SendError> {
+        Self::suppress(self, email, reason).await
+    }
+
     async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
-        // The method of the type itself, which has precedence.
         Self::lift(self, email).await
     }
 }
@@ -204,6 +203,8 @@ fn judge(trouble: &Trouble<SendEmailError>) -> SendError {
             | "RequestExpired",
         )
         | (Kind::NotSent, _) => SendError::Closed(said),
+        // SES itself says that the request has failed. A 503 of whoever is in between has no code.
+        (_, "ServiceUnavailable" | "ServiceUnavailableException") => SendError::Later(said),
         (Kind::Unanswered, _) => SendError::Uncertain(said),
         // Everything else was answered, and so was not taken.
         (Kind::Conflict | Kind::Answered, _) => SendError::Later(said),

@@ -6,8 +6,8 @@ use aws_sdk_sesv2::config::{Credentials, SharedCredentialsProvider};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use tidings_aws::{Ses, SesSettings, SuppressedFor};
-use tidings_kernel::{Mail, SendError, Sender as _};
+use tidings_aws::{Ses, SesSettings};
+use tidings_kernel::{Lane, Mail, SendError, Sender as _, SuppressedFor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
@@ -44,6 +44,7 @@ fn mail(from: &str) -> Mail {
             b"From: shop@example.org\r\nList-Unsubscribe: <https://example.org/u>\r\n\r\nhello\r\n"
                 .to_vec(),
         tags: vec![("workspace", "1".into()), ("message", "t-7".into())],
+        lane: Lane::Transactional,
     }
 }
 

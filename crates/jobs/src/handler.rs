@@ -16,12 +16,19 @@ use crate::contracts::Contract;
 #[async_trait]
 pub trait Handler: Send + Sync {
     async fn handle(&self, delivery: &Delivery) -> Outcome;
+
+    /// It was the last try, and the message goes to the dead letters. Whoever has something to say of it says it here; the
+    /// process may end before that.
+    async fn given_up(&self, _delivery: &Delivery, _reason: &str) {}
 }
 
 /// Works on what a contract says. What is not of that contract is given up before it gets here.
 #[async_trait]
-pub trait Work<C: Contract>: Send + Sync {
+pub trait Work<C: Contract + Send + 'static>: Send + Sync {
     async fn work(&self, message: C) -> Outcome;
+
+    /// As [`Handler::given_up`].
+    async fn given_up(&self, _message: C, _reason: &str) {}
 }
 
 /// A handler of messages that keep to one contract.
@@ -31,11 +38,17 @@ pub fn for_contract<C: Contract + Send + 'static>(
     struct OfContract<C, W>(W, PhantomData<fn() -> C>);
 
     #[async_trait]
-    impl<C: Contract + Send, W: Work<C>> Handler for OfContract<C, W> {
+    impl<C: Contract + Send + 'static, W: Work<C>> Handler for OfContract<C, W> {
         async fn handle(&self, delivery: &Delivery) -> Outcome {
             match C::parse(&delivery.body) {
                 Ok(message) => self.0.work(message).await,
                 Err(error) => Outcome::dead(error.to_string()),
+            }
+        }
+
+        async fn given_up(&self, delivery: &Delivery, reason: &str) {
+            if let Ok(message) = C::parse(&delivery.body) {
+                self.0.given_up(message, reason).await;
             }
         }
     }
@@ -77,6 +90,19 @@ impl Outcome {
             Self::Wait { .. } => "wait",
             Self::Dead { .. } => "dead",
         }
+    }
+}
+
+/// Tells the handler that a message was given up. Nothing depends on what comes of it.
+pub(crate) async fn give_up(
+    handler: &dyn Handler,
+    delivery: &Delivery,
+    reason: &str,
+    time_limit: Duration,
+) {
+    let told = AssertUnwindSafe(handler.given_up(delivery, reason)).catch_unwind();
+    if !matches!(tokio::time::timeout(time_limit, told).await, Ok(Ok(()))) {
+        tracing::error!(message.id = %delivery.id, "Nobody could be told that a message was given up");
     }
 }
 

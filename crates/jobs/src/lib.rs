@@ -1,13 +1,14 @@
 //! What happens later: contracts, the workers that take messages from queues, and what moves messages into them.
 //!
 //! Here: what a handler is and how it ends (`handler`), the loop that pulls, renews, settles and drains (`worker`),
-//! the shape of an SQS event for Lambda (`event`), the outbox relay, timers and periodic work. Not here: any
+//! the shape of an SQS event for Lambda (`event`), the outbox relay, timers, periodic work, and what the product tells of itself (`happened`). Not here: any
 //! handler (the features bring theirs) and any engine.
 
 mod backoff;
 pub mod contracts;
 mod event;
 mod handler;
+pub mod happened;
 mod relay;
 mod schedule;
 mod tasks;

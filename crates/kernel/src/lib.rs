@@ -22,7 +22,7 @@ pub use address::{AddressError, EmailAddress};
 pub use causes::causes;
 pub use clock::{Clock, SystemClock};
 pub use hex::hex;
-pub use item::{Item, Number, NumberError, Path, Segment, Value};
+pub use item::{Item, Number, NumberError, Path, Segment, Value, plain};
 pub use queue::{
     BadMessage, DeadLetter, Delivery, Depth, Destination, Outbox, Outgoing, Postponement, Queue,
     QueueEngine, QueueError, Receipt, Receive, Topic, Which, check_count, check_lease, message_id,
@@ -35,7 +35,7 @@ pub use rules::{
     check_consumer,
 };
 pub use rules::{MAX_BATCH_GET, MAX_ITEM_BYTES, MAX_PAGE_BYTES, MAX_TXN_BYTES, MAX_TXN_WRITES};
-pub use sender::{Accepted, Mail, ProviderSuppressions, SendError, Sender};
+pub use sender::{Accepted, Lane, Mail, ProviderSuppressions, SendError, Sender, SuppressedFor};
 pub use store::{ItemEngine, ItemStore, StoreError};
 pub use table::{Index, Key, Table, tables};
 pub use timer::{Fired, MAX_TIMER_KEY, ScheduleEngine, Timer, TimerChange, TimerEngine};

@@ -19,6 +19,17 @@ pub struct Mail {
     pub mime: Vec<u8>,
     /// What the provider gives back with everything it tells of this message: names and values of `A-Za-z0-9_-`.
     pub tags: Vec<(&'static str, String)>,
+    pub lane: Lane,
+}
+
+/// Who is in a hurry.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Lane {
+    /// Somebody waits for it: transactional mail.
+    #[default]
+    Transactional,
+    /// Everything else. It waits while the other lane waits.
+    Campaign,
 }
 
 /// Somebody who takes mail.
@@ -27,6 +38,11 @@ pub trait Sender: Send + Sync {
     /// For logs and the ledger: `smtp`, `ses`, `capture`.
     fn name(&self) -> &'static str;
 
+    /// How many messages it carries at once, if there is a bound; the others wait inside `send`.
+    fn at_once(&self) -> Option<usize> {
+        None
+    }
+
     /// Hands a message over, once. It never tries again by itself.
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError>;
 }
@@ -34,8 +50,18 @@ pub trait Sender: Send + Sync {
 /// A list of the provider's own of addresses that it does not write to, whatever we hand over.
 #[async_trait]
 pub trait ProviderSuppressions: Send + Sync {
+    /// The provider writes to the address no more. Doing it again changes nothing.
+    async fn suppress(&self, email: &EmailAddress, reason: SuppressedFor) -> Result<(), SendError>;
+
     /// The provider writes to the address again. Nothing happens if it did before.
     async fn lift(&self, email: &EmailAddress) -> Result<(), SendError>;
+}
+
+/// Why a provider does not write to an address: no provider knows more reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuppressedFor {
+    Bounce,
+    Complaint,
 }
 
 /// The provider has it.

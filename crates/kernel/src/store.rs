@@ -21,6 +21,16 @@ pub trait ItemEngine: Send + Sync {
     /// DynamoDB, which does it itself.
     async fn sweep(&self, limit: usize) -> Result<usize, StoreError>;
 
+    /// Which workspaces have changes of a table that this consumer has not acknowledged. `None` if the engine cannot tell
+    /// without looking at each of them.
+    async fn behind(
+        &self,
+        _table: &'static Table,
+        _consumer: &str,
+    ) -> Result<Option<Vec<Workspace>>, StoreError> {
+        Ok(None)
+    }
+
     /// Whether the engine answers.
     async fn ping(&self) -> Result<(), StoreError>;
 }
@@ -28,7 +38,7 @@ pub trait ItemEngine: Send + Sync {
 /// The items of one workspace. It cannot name another one's.
 ///
 /// Reads of a table see every write that was answered before; an index may lag on DynamoDB. No read returns
-/// an item past its TTL. Writes, as in DynamoDB, still meet such an item until it is swept.
+/// an item past its TTL, but a query that asks for those too. Writes, as in DynamoDB, still meet such an item until it is swept.
 #[async_trait]
 pub trait ItemStore: Send + Sync {
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError>;

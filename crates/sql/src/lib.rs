@@ -12,8 +12,8 @@ mod queues;
 
 pub use backup::{BackupError, BackupProgress, RestoreError, backup, restore};
 pub use database::{
-    Among, Cell, Database, DatabaseError, Dialect, Param, PostgresOptions, Row, SqliteOptions, Tls,
-    Tx,
+    Among, Cell, Database, DatabaseError, Dialect, Heard, Param, PostgresOptions, Row,
+    SqliteOptions, Tls, Tx,
 };
-pub use items::SqlItems;
-pub use queues::{EnqueueError, SqlQueues};
+pub use items::{SqlItems, Streams};
+pub use queues::{EnqueueError, SqlQueues, forget_dead_letters};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use jiff::ToSpan;
-use tidings_kernel::{Clock, Item, ItemEngine, ItemStore, Key, Put, StoreError, tables};
+use tidings_kernel::{Clock, Item, ItemEngine, ItemStore, Key, Put, Query, StoreError, tables};
 use tidings_sql::{Database, DatabaseError, SqlItems};
 use tidings_testkit::FakeClock;
 
@@ -83,4 +83,33 @@ async fn changes_that_nobody_reads_go_after_a_day() {
     clock.advance(2.hours());
     items.sweep(4).await.unwrap();
     assert_eq!(kept(&database).await, 0);
+}
+
+#[tokio::test]
+async fn who_asks_for_it_sees_what_is_past_its_ttl_until_it_is_swept() {
+    let (_database, items, store, clock) = store().await;
+    let expires = clock.now().as_second() + 60;
+    store.put(Put::new(&tables::INBOX, item("a").with("expiredat", expires))).await.unwrap();
+    clock.advance(2.minutes());
+    let query = || Query::new(&tables::INBOX, "a");
+    assert_eq!(store.query(query()).await.unwrap().items.len(), 0);
+    assert_eq!(store.query(query().and_expired()).await.unwrap().items.len(), 1);
+    items.sweep(10).await.unwrap();
+    assert_eq!(store.query(query().and_expired()).await.unwrap().items.len(), 0);
+}
+
+#[tokio::test]
+async fn a_workspace_is_behind_until_its_changes_are_acknowledged() {
+    let (_database, items, store, _clock) = store().await;
+    items.open(&"quiet".parse().unwrap()).await.unwrap();
+    let behind = async || items.behind(&tables::INBOX, "one").await.unwrap();
+    assert_eq!(behind().await, Some(vec![]));
+    store.put(Put::new(&tables::INBOX, item("a"))).await.unwrap();
+    assert_eq!(behind().await, Some(vec!["w".parse().unwrap()]));
+    let batch = store.changes(&tables::INBOX, "one", 10).await.unwrap();
+    assert_eq!(behind().await, Some(vec!["w".parse().unwrap()]));
+    store.acknowledge(&tables::INBOX, "one", &batch.position.unwrap()).await.unwrap();
+    assert_eq!(behind().await, Some(vec![]));
+    let other = items.behind(&tables::INBOX, "other").await.unwrap();
+    assert_eq!(other, Some(vec!["w".parse().unwrap()]));
 }

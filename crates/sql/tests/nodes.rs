@@ -14,7 +14,7 @@ use tidings_kernel::{
     Clock, Delivery, ItemEngine as _, Outgoing, QueueEngine as _, Receive, ScheduleEngine as _,
     Timer, TimerEngine as _, Txn, queues,
 };
-use tidings_sql::{SqlItems, SqlQueues};
+use tidings_sql::{Heard, SqlItems, SqlQueues};
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
 const NOW: Receive = Receive { max: 20, lease: Duration::from_secs(60), wait: Duration::ZERO };
@@ -177,4 +177,29 @@ async fn what_one_node_commits_wakes_another() {
         store.transact(Txn::new().arm(timer)).await.unwrap();
         woken.await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_one_node_says_another_hears_and_not_itself() {
+    let server = PostgresDatabase::schema();
+    let (speaker, listener) = (connect(&server.url).await, connect(&server.url).await);
+    // Other schemas of this database have nodes of their own: the word must be ours.
+    let ours = format!("{:016x}", fastrand::u64(..));
+    let (mut own, mut heard) = (speaker.hear("test-words"), listener.hear("test-words"));
+    // Once when they begin to listen, because of what they may have missed before.
+    assert_eq!(heard.recv().await.unwrap(), Heard::Missed);
+    assert_eq!(own.recv().await.unwrap(), Heard::Missed);
+    for number in 0..100 {
+        speaker.tell("test-words", &format!("{ours} {number}"));
+        speaker.tell("test-other", &format!("{ours} other"));
+    }
+    let mut words = std::collections::BTreeSet::new();
+    while words.len() < 100 {
+        match heard.recv().await.unwrap() {
+            Heard::Word(word) if word.starts_with(&ours) => words.insert(word),
+            Heard::Word(_) | Heard::Missed => continue,
+        };
+    }
+    assert!(words.iter().all(|word| !word.ends_with("other")));
+    assert!(own.try_recv().is_err(), "nobody hears his own words");
 }

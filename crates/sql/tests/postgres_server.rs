@@ -125,6 +125,53 @@ async fn a_connection_that_dies_is_made_anew_and_the_unit_runs_once() {
     assert_eq!(count.unwrap(), 10);
 }
 
+/// The first statement of a unit goes out together with what begins it.
+#[tokio::test]
+async fn a_unit_is_undone_or_committed_whole_whatever_its_first_statement_was() {
+    let server = PostgresDatabase::database();
+    let node = open(&server.url).await;
+    let undone = node.write(|tx| {
+        tx.execute(INSERT, &[Param::Text("undone")])?;
+        Err::<(), _>(DatabaseError::NoRow)
+    });
+    undone.await.unwrap_err();
+    let refused = node.write(|tx| {
+        tx.execute(INSERT, &[Param::Text("refused")])?;
+        tx.execute("INSERT INTO item_consumers (workspace) VALUES ('half')", &[]).map(drop)
+    });
+    refused.await.unwrap_err();
+    node.write(|_| Ok::<_, DatabaseError>(())).await.unwrap();
+    let done = node.write(|tx| {
+        tx.execute(INSERT, &[Param::Text("first")])?;
+        tx.execute(INSERT, &[Param::Text("second")]).map(drop)
+    });
+    done.await.unwrap();
+    let sql = "SELECT consumer FROM item_consumers ORDER BY consumer";
+    let found = node.read(move |tx| tx.query(sql, &[])).await.unwrap();
+    let found: Vec<&str> = found.iter().map(|row| row.text(0).unwrap()).collect();
+    assert_eq!(found, ["first", "second"]);
+}
+
+/// Nobody waits for the end of a unit that only reads; it must come all the same, or nothing could be cleaned up.
+#[tokio::test]
+async fn what_only_reads_leaves_no_transaction_open() {
+    let server = PostgresDatabase::database();
+    let node = open(&server.url).await;
+    let open = "SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    for _ in 0..20 {
+        node.read(|tx| tx.query("SELECT 1", &[]).map(drop)).await.unwrap();
+    }
+    // The server may still have the word on its way.
+    for _ in 0..100 {
+        let left = node.glance(move |tx| tx.query(open, &[])?[0].int(0)).await.unwrap();
+        if left == 0 {
+            return;
+        }
+    }
+    panic!("a transaction was left open");
+}
+
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_and_no_password_is_shown() {
     let url = "postgres://someone:hunter2@127.0.0.1:1/nowhere";

@@ -1,22 +1,30 @@
 //! What the features' tests stand on: a workspace on a database of its own, and a clock that is set by hand.
 //!
-//! Here: `Bed`, `each_store!` that runs a story on every SQL engine, and `until_turn` that ends a worker in the middle. Not here: any feature (a crate's own tests would
-//! meet a second copy of its types), and the suites of the engines (`testkit`).
+//! Here: `Bed`, `each_store!` that runs a story on every SQL engine, `until_turn` that ends a worker in the middle, and a store
+//! that dies at one of its calls (`failing`). Not here: any feature (a crate's own tests would meet a second copy of its
+//! types), and the suites of the engines (`testkit`).
 #![expect(
     clippy::unwrap_used,
     reason = "everything here runs inside a test, where a panic is how a failure is told"
 )]
 
+mod failing;
+
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::task::Poll;
 
+use futures_util::future::try_join_all;
 use jiff::ToSpan as _;
 use tidings_access::{Access, Actor, Cx, DisplayName, Slug, clients, workspaces};
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{Clock, Queue, TimerEngine as _};
-use tidings_sql::{Database, PostgresOptions, SqlItems, SqlQueues, Tls};
+use tidings_sql::{
+    Database, DatabaseError, Dialect, PostgresOptions, SqlItems, SqlQueues, Streams, Tls,
+};
 use tidings_testkit::{FakeClock, PostgresDatabase};
+
+pub use failing::{dying, dying_access};
 
 /// Runs stories over a `Bed` on every SQL engine, each as a test of its own: `async fn story(bed: &Bed)`. A macro, because
 /// tests are named by their functions.
@@ -32,13 +40,21 @@ macro_rules! each_store {
     };
 }
 
+/// Of each node to PostgreSQL: half of them write.
+const CONNECTIONS: usize = 4;
+
 /// A workspace `acme` with a client `shop`, at 2026-07-01T12:00:00Z.
 pub struct Bed {
     pub access: Access,
     pub clock: Arc<FakeClock>,
     pub queues: Arc<SqlQueues>,
     /// Gone with the value, and last.
-    _server: Option<PostgresDatabase>,
+    server: Option<PostgresDatabase>,
+}
+
+/// Items as the product keeps them.
+fn items(database: &Database, clock: &Arc<FakeClock>) -> SqlItems {
+    SqlItems::with_streams(database.clone(), clock.clone(), Streams::Expiries)
 }
 
 impl Bed {
@@ -48,22 +64,29 @@ impl Bed {
 
     pub async fn postgres() -> Self {
         let server = PostgresDatabase::schema();
-        let options = PostgresOptions { connections: 4, tls: Tls::Disable };
+        let options = PostgresOptions { connections: CONNECTIONS, tls: Tls::Disable };
         Self::on(Database::postgres(&server.url, options).await.unwrap(), Some(server)).await
     }
 
     async fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
         let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
-        let items = Arc::new(SqlItems::new(database.clone(), clock.clone()));
+        let items = Arc::new(items(&database, &clock));
         let queues = Arc::new(SqlQueues::new(database.clone(), clock.clone()));
-        let bed = Self {
-            access: Access::new(database, items, clock.clone()),
-            clock,
-            queues,
-            _server: server,
-        };
+        let bed =
+            Self { access: Access::new(database, items, clock.clone()), clock, queues, server };
         bed.make_workspace("acme").await;
         bed
+    }
+
+    /// Another node on the same PostgreSQL, with the same clock. It must not outlive the first.
+    pub async fn beside(&self) -> Self {
+        let server = self.server.as_ref().expect("only PostgreSQL has several nodes");
+        let options = PostgresOptions { connections: CONNECTIONS, tls: Tls::Disable };
+        let database = Database::postgres(&server.url, options).await.unwrap();
+        let clock = Arc::clone(&self.clock);
+        let items = Arc::new(items(&database, &clock));
+        let queues = Arc::new(SqlQueues::new(database.clone(), clock.clone()));
+        Self { access: Access::new(database, items, clock.clone()), clock, queues, server: None }
     }
 
     /// What an operator can do in `acme`, at the time that it is now.
@@ -100,6 +123,26 @@ impl Bed {
             settings: Settings::default(),
         };
         worker.run_until_idle().await.unwrap()
+    }
+
+    /// Waits for what a future that was dropped has left to the database: a process that is gone has no writes under way, and
+    /// its messages come again later than that.
+    pub async fn settle(&self) {
+        let database = self.access.database();
+        let writers = match database.dialect() {
+            Dialect::Sqlite => 1,
+            Dialect::Postgres => CONNECTIONS / 2,
+        };
+        // Once they have met here, none of them has anything else in hand.
+        let met = Arc::new(Barrier::new(writers));
+        let meet = (0..writers).map(|_| {
+            let met = Arc::clone(&met);
+            database.write(move |_| {
+                met.wait();
+                Ok::<_, DatabaseError>(())
+            })
+        });
+        try_join_all(meet).await.unwrap();
     }
 
     /// Moves the clock, and what is due then to its queue.

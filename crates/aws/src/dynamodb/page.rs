@@ -1,7 +1,8 @@
 //! Pages of queries and scans, and counts.
 //!
 //! DynamoDB applies its limit before the filter, so its pages can be empty in the middle of the data. Ours are
-//! not: reading goes on until the page is full or the data end, and one item further to know which of the two.
+//! not, unless the query says how much may be looked at: reading goes on until the page is full or the data end, and
+//! one item further to know which of the two.
 
 use aws_sdk_dynamodb::types::Select;
 use tidings_kernel::{
@@ -88,8 +89,10 @@ impl Store {
         let mut items: Vec<Item> = Vec::new();
         let mut bytes = 0;
         let mut request = limit + 1;
+        let mut budget = source.examine();
         loop {
-            let from = (next, Some(request.min(MAX_REQUEST)));
+            let examined = request.min(MAX_REQUEST).min(budget);
+            let from = (next, Some(examined));
             let portion = self.read(source, &filter, Select::AllAttributes, from).await?;
             for item in portion.items {
                 if items.len() == limit || bytes >= MAX_PAGE_BYTES {
@@ -100,10 +103,14 @@ impl Store {
                 bytes += item.size();
                 items.push(item);
             }
-            next = portion.next;
-            if next.is_none() {
-                return Ok(Page { items, cursor: None });
+            let Some(last) = portion.next else { return Ok(Page { items, cursor: None }) };
+            budget -= examined;
+            if budget == 0 {
+                let last = to_item(last)?;
+                let cursor = Some(Cursor::after(source.table(), source.index(), &last)?);
+                return Ok(Page { items, cursor });
             }
+            next = Some(last);
             // A filter that lets little through should not cost a request for every few items.
             request = request.saturating_mul(2);
         }
@@ -112,7 +119,8 @@ impl Store {
     /// `None` if nothing can pass.
     fn filter(&self, source: &Source<'_>) -> Option<Filter> {
         let now = self.clock.now().as_second();
-        plan(source.table().ttl, now, source.filter())
+        let ttl = source.table().ttl.filter(|_| !source.expired());
+        plan(ttl, now, source.filter())
     }
 
     async fn read(
@@ -178,6 +186,22 @@ impl Source<'_> {
         match self {
             Source::Query(_, index) => *index,
             Source::Scan(_) => None,
+        }
+    }
+
+    /// Whether what is past its TTL is wanted too.
+    fn expired(&self) -> bool {
+        match self {
+            Source::Query(query, _) => query.expired,
+            Source::Scan(_) => false,
+        }
+    }
+
+    /// How many items may be looked at.
+    fn examine(&self) -> usize {
+        match self {
+            Source::Query(query, _) => query.examine.unwrap_or(usize::MAX),
+            Source::Scan(_) => usize::MAX,
         }
     }
 

@@ -35,7 +35,8 @@ fn an_answer_says_what_became_of_the_message() {
         (403, "ExpiredTokenException", "closed"),
         (409, "ConflictException", "later"),
         (500, "InternalServiceErrorException", "uncertain"),
-        (503, "ServiceUnavailable", "uncertain"),
+        (503, "ServiceUnavailable", "later"),
+        (503, "", "uncertain"),
     ] {
         let error = SendEmailError::generic(ErrorMetadata::builder().code(code).build());
         let response = HttpResponse::new(status.try_into().unwrap(), "".into());

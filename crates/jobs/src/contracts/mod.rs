@@ -6,15 +6,20 @@
 //!
 //! Here: the descriptions, and reading and writing by them. Not here: queues, and what is done with a message.
 
+mod audit_entry;
 mod campaign_email;
 mod campaign_step;
 mod check;
 mod email_events;
 mod error;
+mod inbox_post;
 mod lead_events;
 mod lead_ingestion;
+mod lead_upkeep;
 mod probe;
+mod reminder_step;
 mod schema;
+mod segment_check;
 mod sequence_event;
 mod sequence_step;
 mod ses_event;
@@ -26,14 +31,19 @@ mod tests;
 mod transactional_email;
 mod webhooks;
 
+pub use audit_entry::AuditEntry;
 pub use campaign_email::CampaignEmail;
 pub use campaign_step::CampaignStep;
 pub use email_events::{EmailEvent, EventType};
 pub use error::{ContractError, Violation};
+pub use inbox_post::{InboxPost, InboxTask};
 pub use lead_events::LeadEvent;
 pub use lead_ingestion::{Channel, Identity, LeadIngestion};
+pub use lead_upkeep::{LeadUpkeep, UpkeepTask};
 pub use probe::Probe;
+pub use reminder_step::{Pays, ReminderStep, ReminderTask};
 pub use schema::schema;
+pub use segment_check::{SegmentBuild, SegmentCheck};
 pub use sequence_event::{Origin, SequenceEvent};
 pub use sequence_step::{SequenceStep, SequenceTask};
 pub use ses_event::SesEventType;
@@ -48,18 +58,24 @@ use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 12] = [
+pub static ALL: [&Shape; 18] = [
     TransactionalEmail::SHAPE,
     CampaignEmail::SHAPE,
     CampaignStep::SHAPE,
     SequenceStep::SHAPE,
     SequenceEvent::SHAPE,
+    InboxPost::SHAPE,
+    ReminderStep::SHAPE,
     SesWebhook::SHAPE,
     EmailEvent::SHAPE,
     LeadIngestion::SHAPE,
     LeadEvent::SHAPE,
+    LeadUpkeep::SHAPE,
+    SegmentCheck::SHAPE,
+    SegmentBuild::SHAPE,
     WebhookFanout::SHAPE,
     WebhookDelivery::SHAPE,
+    AuditEntry::SHAPE,
     Probe::SHAPE,
 ];
 

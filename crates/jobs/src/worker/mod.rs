@@ -18,7 +18,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::backoff::retry_delay;
-use crate::handler::{Handler, attend};
+use crate::handler::{Handler, Outcome, attend, give_up};
 use crate::tasks::{Stop, wait};
 use settle::{Settled, Settler, record};
 
@@ -188,6 +188,16 @@ impl Worker {
         let waited = Duration::try_from(waited).unwrap_or_default();
         let begun = tokio::time::Instant::now();
         let outcome = attend(&*self.handler, &delivery, self.settings.time_limit).await;
+        let given_up = match &outcome {
+            Outcome::Dead { reason } => Some(reason),
+            Outcome::Retry { reason, .. } if delivery.receives >= self.queue.max_receives => {
+                Some(reason)
+            }
+            Outcome::Done | Outcome::Retry { .. } | Outcome::Wait { .. } => None,
+        };
+        if let Some(reason) = given_up {
+            give_up(&*self.handler, &delivery, reason, self.settings.time_limit).await;
+        }
         record(self.queue, &delivery, &outcome, waited, begun.elapsed());
         Settled { delivery, outcome }
     }

@@ -3,6 +3,7 @@
 mod json;
 mod number;
 mod path;
+pub mod plain;
 
 use std::collections::{BTreeMap, BTreeSet};
 

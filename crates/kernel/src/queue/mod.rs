@@ -112,6 +112,10 @@ pub mod queues {
     pub static SEQUENCE_EVENTS: Queue = queue("sequence-events", 60);
     /// Mail of sequences, one message each. A drip must not delay what somebody waits for, so it has a queue of its own.
     pub static SEQUENCE_EMAIL: Queue = queue("sequence-email", 60);
+    /// A post to an inbox that has users to reach, or to be taken away from.
+    pub static INBOX_POSTS: Queue = queue("inbox-posts", 120);
+    /// A reminder of an overdue invoice has something to do: to be sent, to be told what became of it, to expire.
+    pub static REMINDER_STEPS: Queue = queue("reminder-steps", 60);
     /// What the mail provider tells.
     pub static SES_WEBHOOKS: Queue = queue("ses-webhooks", 60);
     /// Opens, clicks and unsubscribes that we saw ourselves.
@@ -122,27 +126,35 @@ pub mod queues {
     pub static MEMORY_PROCESSING: Queue = queue("memory-processing", 60);
     /// Events of a timeline that change features.
     pub static FEATURE_PROCESSING: Queue = queue("feature-processing", 60);
+    /// People who may be in other segments than before, and segments whose condition is new.
+    pub static SEGMENT_PROCESSING: Queue = queue("segment-processing", 120);
     /// Something happened that others want to be told: once for each of them, into the queue after this one.
     pub static WEBHOOK_FANOUT: Queue = queue("webhook-fanout", 60);
     /// One thing to tell to one endpoint of somebody else's.
     pub static WEBHOOK_DELIVERY: Queue = queue("webhook-delivery", 60);
+    /// A change of items that the audit log is to tell of.
+    pub static AUDIT_ENTRIES: Queue = queue("audit-entries", 60);
     /// An operator's question whether queues and workers work, and how fast.
     pub static PROBE: Queue = queue("probe", 30);
 
-    pub static ALL: [&Queue; 14] = [
+    pub static ALL: [&Queue; 18] = [
         &TRANSACTIONAL_EMAIL,
         &CAMPAIGN_EMAIL,
         &CAMPAIGN_STEPS,
         &SEQUENCE_STEPS,
         &SEQUENCE_EVENTS,
         &SEQUENCE_EMAIL,
+        &INBOX_POSTS,
+        &REMINDER_STEPS,
         &SES_WEBHOOKS,
         &EMAIL_EVENTS,
         &LEAD_INGESTION,
         &MEMORY_PROCESSING,
         &FEATURE_PROCESSING,
+        &SEGMENT_PROCESSING,
         &WEBHOOK_FANOUT,
         &WEBHOOK_DELIVERY,
+        &AUDIT_ENTRIES,
         &PROBE,
     ];
 

@@ -20,6 +20,11 @@ pub struct Query {
     pub limit: usize,
     pub cursor: Option<Cursor>,
     pub filter: Option<Condition>,
+    /// So many items are looked at, at most, whether or not they pass the filter. A page may then be short or even empty
+    /// and have a cursor. Without it reading goes on until the page is full or the data end.
+    pub examine: Option<usize>,
+    /// Also what is past its TTL and was not swept yet: for who checks what is stored, and shows it to nobody.
+    pub expired: bool,
 }
 
 /// Which sort keys. They compare as UTF-8 bytes.
@@ -122,6 +127,8 @@ impl Query {
             limit: 100,
             cursor: None,
             filter: None,
+            examine: None,
+            expired: false,
         }
     }
 
@@ -171,6 +178,19 @@ impl Query {
         self
     }
 
+    /// Bounds what a filter that lets little through may cost.
+    #[must_use]
+    pub fn examine(mut self, items: usize) -> Self {
+        self.examine = Some(items);
+        self
+    }
+
+    #[must_use]
+    pub fn and_expired(mut self) -> Self {
+        self.expired = true;
+        self
+    }
+
     /// The index that this query is on, if it is on one.
     pub fn on_index(&self) -> Result<Option<&'static Index>, Invalid> {
         let Some(name) = self.index else { return Ok(None) };
@@ -181,6 +201,7 @@ impl Query {
     pub fn validate(&self) -> Result<(), Invalid> {
         let index = self.on_index()?;
         check_limit(self.limit)?;
+        self.examine.map_or(Ok(()), check_limit)?;
         let partition = index.map_or(self.table.partition, |index| index.partition);
         check_partition(partition, &self.partition)?;
         let sort = index.map(|index| index.sort).or(self.table.sort);

@@ -5,6 +5,7 @@
 //! the commit is the outcome unknown, and then the caller is told so.
 
 mod notify;
+mod session;
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -16,10 +17,12 @@ use postgres::error::Severity;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls::{self, Tls};
-use super::tx::{Session, is_conflict};
+use super::tx::is_conflict;
 use super::unit::{Isolation, Unit, Verdict, run_guarded};
 use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers, spawn};
 use crate::migrations;
+
+pub(crate) use session::Session;
 
 const MAX_ATTEMPTS: u32 = 40;
 /// A server that does not answer is not asked as often: every attempt may take its whole time-out.
@@ -62,14 +65,22 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
         }
     }
     let threads = Mutex::new(threads);
-    let dialect = Dialect::Postgres;
-    Ok(Database(Arc::new(Shared { dialect, path: None, writers, readers, threads, wakers })))
+    let (dialect, glances) = (Dialect::Postgres, Arc::default());
+    Ok(Database(Arc::new(Shared {
+        dialect,
+        path: None,
+        writers,
+        readers,
+        glances,
+        threads,
+        wakers,
+    })))
 }
 
-const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
+const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
 /// What is right by itself touches few rows of a table that fills and empties within seconds, so statistics are always
 /// of another time. By them PostgreSQL would sort a whole queue to take one batch; it is to follow the indexes.
-const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED;
+const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
     SET LOCAL enable_seqscan = off;
     SET LOCAL enable_bitmapscan = off;
     SET LOCAL enable_sort = off;
@@ -79,13 +90,13 @@ const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// How to reach the server.
 struct Server {
-    config: postgres::Config,
+    config: tokio_postgres::Config,
     tls: Option<MakeRustlsConnect>,
 }
 
 impl Server {
     fn new(url: &str, tls: &Tls) -> Result<Self, DatabaseError> {
-        let mut config: postgres::Config = url
+        let mut config: tokio_postgres::Config = url
             .parse()
             // The error would show the URL, and the URL may hold a password.
             .map_err(|_| DatabaseError::Settings("the URL of PostgreSQL cannot be read".into()))?;
@@ -104,20 +115,33 @@ impl Server {
     }
 
     fn connect(&self) -> Result<Session, DatabaseError> {
-        let client = match &self.tls {
-            Some(tls) => self.config.connect(tls.clone()),
-            None => self.config.connect(NoTls),
+        let session = match &self.tls {
+            Some(tls) => Session::connect(&self.config, tls.clone()),
+            None => Session::connect(&self.config, NoTls),
         };
         let unreachable = |error| DatabaseError::Unavailable(Arc::new(error));
-        let mut client = client.map_err(unreachable)?;
+        let mut session = session.map_err(unreachable)?;
         // A node that stands still in a transaction loses its locks before those who wait for them give up.
         let patience = "SET idle_in_transaction_session_timeout = '10s';
                         SET lock_timeout = '20s';
                         SET statement_timeout = '60s'";
         // Compiling a statement takes longer than running any of ours.
         let no_jit = "SET jit = off";
-        client.batch_execute(&format!("{patience};{no_jit}")).map_err(unreachable)?;
-        Ok(Session::new(client))
+        // Whoever is to write says so when he begins. So a unit that only reads cannot, and a statement whose `BEGIN`
+        // was lost, which goes out with it, cannot write by itself.
+        let only_read = "SET default_transaction_read_only = on";
+        session.batch(&format!("{patience};{no_jit};{only_read}")).map_err(unreachable)?;
+        Ok(session)
+    }
+
+    /// A connection that is not for units of work.
+    fn dial(&self) -> Result<postgres::Client, DatabaseError> {
+        let config = postgres::Config::from(self.config.clone());
+        let client = match &self.tls {
+            Some(tls) => config.connect(tls.clone()),
+            None => config.connect(NoTls),
+        };
+        client.map_err(|error| DatabaseError::Unavailable(Arc::new(error)))
     }
 }
 
@@ -164,7 +188,11 @@ impl Worker {
     }
 
     fn attempt(&mut self, unit: &mut dyn Unit) -> Attempt {
-        let begin = match (self.access, unit.isolation()) {
+        if unit.is_glance() {
+            return self.glance(unit);
+        }
+        let access = self.access;
+        let begin = match (access, unit.isolation()) {
             (Access::Read, _) => READ,
             (Access::Write, Isolation::Serializable) => WRITE,
             (Access::Write, Isolation::ReadCommitted) => WRITE_COMMITTED,
@@ -173,14 +201,11 @@ impl Worker {
             Ok(session) => session,
             Err(error) => return Attempt::Again(error),
         };
-        if let Err(error) = session.client.batch_execute(begin) {
-            return self.again_without_session(error.into());
-        }
-        let session = self.session.as_mut().expect("it has just begun a transaction");
+        session.begin(begin);
         let mut tx = Tx::on_postgres(session);
         let verdict = run_guarded(unit, &mut tx);
         let (conflict, wakes) = (tx.conflict, std::mem::take(&mut tx.wakes));
-        if session.client.is_closed() {
+        if session.is_lost() {
             return self.again_without_session(closed());
         }
         match verdict {
@@ -192,7 +217,11 @@ impl Worker {
                 attempt
             }
             verdict => {
-                if let Err(error) = session.client.batch_execute("ROLLBACK") {
+                let left = match access {
+                    Access::Read => session.leave(),
+                    Access::Write => session.end("ROLLBACK"),
+                };
+                if let Err(error) = left {
                     return self.again_without_session(error.into());
                 }
                 match verdict {
@@ -203,9 +232,27 @@ impl Worker {
         }
     }
 
+    /// One statement by itself is one snapshot, and spares two round trips.
+    fn glance(&mut self, unit: &mut dyn Unit) -> Attempt {
+        let session = match self.session() {
+            Ok(session) => session,
+            Err(error) => return Attempt::Again(error),
+        };
+        let mut tx = Tx::of_one_statement(session);
+        let ran = run_guarded(unit, &mut tx);
+        let conflict = tx.conflict;
+        if session.is_lost() {
+            return self.again_without_session(closed());
+        }
+        if conflict {
+            return Attempt::Again(DatabaseError::Conflict);
+        }
+        Attempt::Settled(ran.map(drop))
+    }
+
     fn commit(&mut self) -> Attempt {
         let session = self.session.as_mut().expect("it has an open transaction");
-        match session.client.batch_execute("COMMIT") {
+        match session.end("COMMIT") {
             Ok(()) => Attempt::Settled(Ok(())),
             Err(error) if is_conflict(&error) => Attempt::Again(DatabaseError::Conflict),
             // A server that dies of the commit may find it done when it comes back.
@@ -218,7 +265,7 @@ impl Worker {
     }
 
     fn session(&mut self) -> Result<&mut Session, DatabaseError> {
-        if self.session.as_ref().is_none_or(|session| session.client.is_closed()) {
+        if self.session.as_ref().is_none_or(Session::is_lost) {
             self.session = Some(self.server.connect()?);
         }
         Ok(self.session.as_mut().expect("it was made above"))

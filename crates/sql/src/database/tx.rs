@@ -1,13 +1,15 @@
 //! A transaction, its parameters and its rows, the same on both engines.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
+use super::postgres::Session;
 use super::{DatabaseError, Dialect};
 
 /// An open transaction. It is committed or rolled back by whoever opened it.
@@ -18,6 +20,8 @@ pub struct Tx<'c> {
     /// The first statement that failed. PostgreSQL forgets the whole transaction then, so a unit that goes on
     /// all the same must not be committed, on either engine.
     pub(super) failed: Option<DatabaseError>,
+    /// How many statements there may still be. What is not in a transaction has one.
+    left: usize,
     /// Whom to wake once this is committed.
     pub(super) wakes: BTreeSet<&'static str>,
 }
@@ -25,12 +29,6 @@ pub struct Tx<'c> {
 enum Connection<'c> {
     Sqlite(&'c rusqlite::Connection),
     Postgres(&'c mut Session),
-}
-
-/// A connection to PostgreSQL with the statements it has prepared.
-pub(crate) struct Session {
-    pub(crate) client: postgres::Client,
-    statements: HashMap<String, postgres::Statement>,
 }
 
 /// A value for a `$1` of a statement.
@@ -68,8 +66,13 @@ impl<'c> Tx<'c> {
         Self::on(Connection::Postgres(session))
     }
 
+    /// A session without a transaction: more than one statement would not see the same.
+    pub(super) fn of_one_statement(session: &'c mut Session) -> Self {
+        Self { left: 1, ..Self::on_postgres(session) }
+    }
+
     fn on(connection: Connection<'c>) -> Self {
-        Self { connection, conflict: false, failed: None, wakes: BTreeSet::new() }
+        Self { connection, conflict: false, failed: None, left: usize::MAX, wakes: BTreeSet::new() }
     }
 
     /// Once this is committed, whoever waits for `name` is woken, on every node.
@@ -86,6 +89,7 @@ impl<'c> Tx<'c> {
 
     /// Runs a statement and tells how many rows it touched. If it fails, the unit can only end.
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DatabaseError> {
+        self.count_statement()?;
         let done = match &mut self.connection {
             Connection::Sqlite(connection) => execute_on_sqlite(connection, sql, params),
             Connection::Postgres(session) => session.execute(sql, params).map_err(Fault::from),
@@ -93,8 +97,26 @@ impl<'c> Tx<'c> {
         self.noting_failure(done)
     }
 
+    /// Runs a statement once for each set of values, and tells how many rows each touched.
+    pub(crate) fn execute_each<'a>(
+        &mut self,
+        sql: &str,
+        sets: impl Iterator<Item = Vec<Param<'a>>>,
+    ) -> Result<Vec<u64>, DatabaseError> {
+        self.count_statement()?;
+        let done = match &mut self.connection {
+            Connection::Sqlite(connection) => execute_each_on_sqlite(connection, sql, sets),
+            Connection::Postgres(session) => sets
+                .map(|params| session.execute(sql, &params))
+                .collect::<Result<_, _>>()
+                .map_err(Fault::from),
+        };
+        self.noting_failure(done)
+    }
+
     /// Runs a statement and returns its rows. The statement bounds their number.
     pub fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DatabaseError> {
+        self.count_statement()?;
         let rows = match &mut self.connection {
             Connection::Sqlite(connection) => query_on_sqlite(connection, sql, params),
             Connection::Postgres(session) => session.query(sql, params).map_err(Fault::from),
@@ -106,9 +128,18 @@ impl<'c> Tx<'c> {
     pub(crate) fn batch(&mut self, sql: &str) -> Result<(), DatabaseError> {
         let done = match &mut self.connection {
             Connection::Sqlite(connection) => connection.execute_batch(sql).map_err(Fault::from),
-            Connection::Postgres(session) => session.client.batch_execute(sql).map_err(Fault::from),
+            Connection::Postgres(session) => session.batch(sql).map_err(Fault::from),
         };
         self.noting_failure(done)
+    }
+
+    fn count_statement(&mut self) -> Result<(), DatabaseError> {
+        let left = self.left.checked_sub(1);
+        self.left = left.ok_or_else(|| {
+            let why = std::io::Error::other("a glance has one statement; use `read` for more");
+            DatabaseError::Statement(Arc::new(why))
+        })?;
+        Ok(())
     }
 
     fn noting_failure<T>(&mut self, result: Result<T, Fault>) -> Result<T, DatabaseError> {
@@ -148,6 +179,16 @@ fn execute_on_sqlite(
 ) -> Result<u64, Fault> {
     let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
     Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
+}
+
+/// To find a prepared statement by its text costs as much as many of them do.
+fn execute_each_on_sqlite<'a>(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    sets: impl Iterator<Item = Vec<Param<'a>>>,
+) -> Result<Vec<u64>, Fault> {
+    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
+    sets.map(|params| Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)).collect()
 }
 
 fn query_on_sqlite(
@@ -193,38 +234,11 @@ pub(super) fn is_conflict(error: &postgres::Error) -> bool {
     error.code().is_some_and(|state| matches!(state.code(), "40001" | "40P01" | "55P03"))
 }
 
-impl Session {
-    pub(crate) fn new(client: postgres::Client) -> Self {
-        Self { client, statements: HashMap::new() }
-    }
-
-    fn prepared(&mut self, sql: &str) -> Result<postgres::Statement, postgres::Error> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.client.prepare(sql)?;
-        self.statements.insert(sql.to_owned(), statement.clone());
-        Ok(statement)
-    }
-
-    fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, postgres::Error> {
-        let statement = self.prepared(sql)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|p| p as _).collect();
-        self.client.execute(&statement, &params)
-    }
-
-    fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, postgres::Error> {
-        let statement = self.prepared(sql)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|p| p as _).collect();
-        self.client.query(&statement, &params)?.iter().map(read_row).collect()
-    }
-}
-
-fn read_row(row: &postgres::Row) -> Result<Row, postgres::Error> {
-    (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>().map(Row)
-}
-
 impl Row {
+    pub(super) fn of_postgres(row: &postgres::Row) -> Result<Self, postgres::Error> {
+        (0..row.len()).map(|column| row.try_get(column)).collect::<Result<_, _>>().map(Self)
+    }
+
     pub fn cell(&self, column: usize) -> &Cell {
         self.0.get(column).unwrap_or(&Cell::Null)
     }

@@ -15,6 +15,11 @@ pub(crate) trait Unit: Send {
         Isolation::Serializable
     }
 
+    /// Whether PostgreSQL gets one statement at most, which needs no transaction around it.
+    fn is_glance(&self) -> bool {
+        false
+    }
+
     /// How much work it is, in simple units: heavy ones share their commit with fewer others.
     fn weight(&self) -> usize {
         1
@@ -51,6 +56,7 @@ pub(super) fn run_guarded(unit: &mut dyn Unit, tx: &mut Tx<'_>) -> Result<Verdic
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
+    Glance,
     Write(Isolation),
 }
 
@@ -77,14 +83,18 @@ where
 {
     fn isolation(&self) -> Isolation {
         match self.access {
-            Access::Read => Isolation::Serializable,
+            Access::Read | Access::Glance => Isolation::Serializable,
             Access::Write(isolation) => isolation,
         }
     }
 
+    fn is_glance(&self) -> bool {
+        self.access == Access::Glance
+    }
+
     fn run(&mut self, tx: &mut Tx<'_>) -> Verdict {
         let result = (self.work)(tx);
-        let commit = self.access != Access::Read && result.is_ok();
+        let commit = matches!(self.access, Access::Write(_)) && result.is_ok();
         self.result = Some(result);
         if commit { Verdict::Commit } else { Verdict::RollBack }
     }

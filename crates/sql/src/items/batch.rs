@@ -1,18 +1,19 @@
 //! A batch of transactions, decided in memory one after the other and stored together.
 //!
-//! All rows that any of them names are loaded once. Each transaction sees what the ones before it did; one that
+//! What only adds new rows is stored at once (`fresh`). All rows that any of the others names are loaded once. Each transaction sees what the ones before it did; one that
 //! is refused leaves no trace. In the end every row that changed is written once, however often it changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidings_kernel::{
-    Cancellation, ChangeKind, Item, Outgoing, Returns, StoreError, Table, TimerChange, Txn,
+    Cancellation, ChangeKind, Expect, Item, Outgoing, Returns, StoreError, Table, TimerChange, Txn,
     Workspace, Write,
 };
 
 use super::changes::{self, NewChange};
 use super::rows::{self, RowBody, RowKey};
+use super::{Streams, fresh};
 use crate::database::{DatabaseError, Tx};
 use crate::queues::{NewTimer, change_timers, insert_messages};
 
@@ -21,6 +22,7 @@ pub(super) struct Transaction {
     writes: Vec<(RowKey, Prepared)>,
     answer: Answer,
     later: Option<Box<Later>>,
+    streams: Streams,
 }
 
 /// What must happen later if the transaction is made.
@@ -62,7 +64,12 @@ struct Stored {
 }
 
 impl Transaction {
-    pub(super) fn new(workspace: &Workspace, txn: Txn, answer: Answer) -> Result<Self, StoreError> {
+    pub(super) fn new(
+        workspace: &Workspace,
+        txn: Txn,
+        answer: Answer,
+        streams: Streams,
+    ) -> Result<Self, StoreError> {
         let Txn { writes, messages, timers } = txn;
         let later = (!messages.is_empty() || !timers.is_empty()).then(|| {
             Box::new(Later { workspace: workspace.as_str().to_owned(), messages, timers })
@@ -78,7 +85,44 @@ impl Transaction {
             };
             Ok((key, Prepared { write, put }))
         });
-        Ok(Self { writes: writes.collect::<Result<_, StoreError>>()?, answer, later })
+        Ok(Self { writes: writes.collect::<Result<_, StoreError>>()?, answer, later, streams })
+    }
+
+    /// Every row that it names.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &RowKey> {
+        self.writes.iter().map(|(key, _)| key)
+    }
+
+    /// Whether it writes rows only where there are none, and nobody has to be told of them. It may want others to be
+    /// absent, too.
+    pub(super) fn only_adds(&self) -> bool {
+        let adds = |(key, prepared): &(RowKey, Prepared)| {
+            (prepared.put.is_some() || matches!(prepared.write, Write::Check(_)))
+                && !self.streams.keep_writes_to(key.table)
+                && matches!(prepared.write.expectation(), Expect::Absent)
+        };
+        !self.writes.is_empty() && self.writes.iter().all(adds)
+    }
+
+    /// The rows that it wants to be absent and does not write.
+    pub(super) fn checked(&self) -> impl Iterator<Item = &RowKey> {
+        let checked = self.writes.iter().filter(|(_, one)| matches!(one.write, Write::Check(_)));
+        checked.map(|(key, _)| key)
+    }
+
+    /// The rows of what it puts.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&RowKey, RowBody)> {
+        self.writes.iter().filter_map(|(key, prepared)| {
+            let put = prepared.put.as_ref()?;
+            let json = put.json.clone()?;
+            Some((key, RowBody::new(key.table, &put.item, json)))
+        })
+    }
+
+    /// What it answers with if nothing was there before.
+    fn answer_if_fresh(&self) -> Option<Item> {
+        let new = (self.answer == Answer::New).then(|| self.writes.last()?.1.put.as_ref());
+        new.flatten().map(|stored| Item::clone(&stored.item))
     }
 
     /// What it brings along, in bytes, roughly.
@@ -100,12 +144,22 @@ pub(super) fn run(
     transactions: &[&Transaction],
     now: jiff::Timestamp,
 ) -> Result<Vec<Outcome>, DatabaseError> {
-    let mut state = State::load(tx, transactions)?;
+    let is_stored = fresh::store(tx, transactions)?;
+    let others: Vec<_> = transactions
+        .iter()
+        .zip(&is_stored)
+        .filter_map(|(transaction, stored)| (!stored).then_some(*transaction))
+        .collect();
+    let mut state = State::load(tx, &others)?;
     let mut changes = Vec::new();
     let mut places = std::mem::take(&mut state.places).into_iter();
     let outcomes: Vec<_> = transactions
         .iter()
-        .map(|transaction| {
+        .zip(&is_stored)
+        .map(|(transaction, stored)| {
+            if *stored {
+                return Ok(transaction.answer_if_fresh());
+            }
             let places: Vec<usize> = places.by_ref().take(transaction.writes.len()).collect();
             state.apply(transaction, &places, &mut changes)
         })
@@ -209,7 +263,7 @@ impl<'a> State<'a> {
                 Answer::Old => old.as_ref().map(|stored| Item::clone(&stored.item)),
                 Answer::New => new.as_ref().map(|stored| Item::clone(&stored.item)),
             };
-            if slot.key.table.stream {
+            if transaction.streams.keep_writes_to(slot.key.table) {
                 changes.extend(change(slot.key, old, new));
             }
         }

@@ -6,7 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use tidings_kernel::{Change, ChangeBatch, ChangeKind, Invalid, StoreError, Table, tables};
+use tidings_kernel::{
+    Change, ChangeBatch, ChangeKind, Invalid, StoreError, Table, Workspace, tables,
+};
 
 use super::reads::Reader;
 use super::rows::from_json;
@@ -181,6 +183,29 @@ pub(super) fn trim(
         }
     }
     Ok(most)
+}
+
+/// The workspaces that have changes of a table after the consumer's checkpoint.
+pub(super) fn behind(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    consumer: &str,
+) -> Result<Vec<Workspace>, DatabaseError> {
+    let sql =
+        "SELECT 1 FROM item_changes WHERE workspace = $1 AND table_name = $2 AND seq > COALESCE((
+                   SELECT seq FROM item_consumers
+                   WHERE workspace = $1 AND table_name = $2 AND consumer = $3), 0) LIMIT 1";
+    let mut behind = Vec::new();
+    for name in workspaces(tx)? {
+        let place = [Param::Text(&name), Param::Text(table.name), Param::Text(consumer)];
+        // Whatever has another name is no workspace's.
+        if !tx.query(sql, &place)?.is_empty()
+            && let Ok(workspace) = name.parse()
+        {
+            behind.push(workspace);
+        }
+    }
+    Ok(behind)
 }
 
 /// The workspaces that have changes, each found by one step in the index.

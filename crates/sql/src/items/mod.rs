@@ -5,6 +5,7 @@
 
 mod batch;
 mod changes;
+mod fresh;
 mod reads;
 mod rows;
 mod sweep;
@@ -18,7 +19,7 @@ use tidings_kernel::{
     MAX_BATCH_GET, Page, Put, Query, Scan, StoreError, Table, Txn, Update, Workspace, Write,
 };
 
-use crate::database::{Database, DatabaseError};
+use crate::database::{Database, DatabaseError, Tx};
 use batch::Answer;
 use writer::Writer;
 
@@ -33,9 +34,30 @@ pub struct SqlItems {
     clock: Arc<dyn Clock>,
 }
 
+/// What is kept of the changes of tables that have a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Streams {
+    /// All of them, with both images.
+    #[default]
+    Everything,
+    /// Only what has expired. Where nobody reads more, this is far less to store, and on PostgreSQL writers need not wait for each other.
+    Expiries,
+}
+
+impl Streams {
+    /// Whether what callers write to this table is kept.
+    fn keep_writes_to(self, table: &Table) -> bool {
+        table.stream && self == Self::Everything
+    }
+}
+
 impl SqlItems {
     pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
-        let writer = Writer::start(database.clone(), Arc::clone(&clock));
+        Self::with_streams(database, clock, Streams::default())
+    }
+
+    pub fn with_streams(database: Database, clock: Arc<dyn Clock>, streams: Streams) -> Self {
+        let writer = Writer::start(database.clone(), Arc::clone(&clock), streams);
         Self { database, writer, clock }
     }
 }
@@ -58,6 +80,17 @@ impl ItemEngine for SqlItems {
             }
         }
         Ok(swept)
+    }
+
+    async fn behind(
+        &self,
+        table: &'static Table,
+        consumer: &str,
+    ) -> Result<Option<Vec<Workspace>>, StoreError> {
+        tidings_kernel::check_consumer(table, consumer)?;
+        let consumer = consumer.to_owned();
+        let found = self.database.read(move |tx| changes::behind(tx, table, &consumer)).await;
+        found.map(Some).map_err(store_error)
     }
 
     async fn ping(&self) -> Result<(), StoreError> {
@@ -93,13 +126,29 @@ impl WorkspaceItems {
         &self,
         read: impl Fn(&mut reads::Reader<'_, '_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let answer = self.items.database.read(self.over_snapshot(read));
+        answer.await.map_err(Failed::into_store_error)
+    }
+
+    /// Of a few rows, and one statement on PostgreSQL.
+    async fn glance<T: Send + 'static>(
+        &self,
+        read: impl Fn(&mut reads::Reader<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let answer = self.items.database.glance(self.over_snapshot(read));
+        answer.await.map_err(Failed::into_store_error)
+    }
+
+    fn over_snapshot<T>(
+        &self,
+        read: impl Fn(&mut reads::Reader<'_, '_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> impl FnMut(&mut Tx<'_>) -> Result<T, Failed> + Send + 'static {
         let workspace = self.workspace.clone();
         let now = self.items.clock.now();
-        let answer = self.items.database.read(move |tx| {
+        move |tx| {
             let mut reader = reads::Reader { tx, workspace: workspace.as_str(), now };
             read(&mut reader).map_err(Failed::Store)
-        });
-        answer.await.map_err(Failed::into_store_error)
+        }
     }
 }
 
@@ -108,7 +157,7 @@ impl ItemStore for WorkspaceItems {
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError> {
         table.check_key(key)?;
         let key = key.clone();
-        self.read(move |reader| reader.get(table, &key)).await
+        self.glance(move |reader| reader.get(table, &key)).await
     }
 
     async fn batch_get(
@@ -121,7 +170,10 @@ impl ItemStore for WorkspaceItems {
         }
         keys.iter().try_for_each(|key| table.check_key(key))?;
         let keys = keys.to_vec();
-        self.read(move |reader| reader.batch_get(table, &keys)).await
+        if keys.len() > reads::FEW {
+            return self.read(move |reader| reader.batch_get(table, &keys)).await;
+        }
+        self.glance(move |reader| reader.batch_get(table, &keys)).await
     }
 
     async fn put(&self, put: Put) -> Result<Option<Item>, StoreError> {
@@ -145,6 +197,9 @@ impl ItemStore for WorkspaceItems {
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
         query.validate()?;
+        if reads::is_small(&query) {
+            return self.glance(move |reader| reader.query(&query)).await;
+        }
         self.read(move |reader| reader.query(&query)).await
     }
 

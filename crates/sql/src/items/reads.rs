@@ -15,6 +15,14 @@ use crate::database::{Param, Row, Tx};
 /// How many rows are fetched at once, at most: a page may need more than one chunk, and memory stays bounded.
 const MAX_CHUNK: usize = 256;
 
+/// So many rows are few.
+pub(super) const FEW: usize = 100;
+
+/// Whether a query reads few rows, with one statement. A filter may throw away any number of them.
+pub(super) fn is_small(query: &Query) -> bool {
+    query.limit <= FEW && query.filter.is_none()
+}
+
 pub(super) struct Reader<'r, 'c> {
     pub(super) tx: &'r mut Tx<'c>,
     pub(super) workspace: &'r str,
@@ -48,7 +56,8 @@ impl Reader<'_, '_> {
     pub(super) fn query(&mut self, query: &Query) -> Result<Page, StoreError> {
         let index = query.on_index()?;
         let mut place = Place::of_query(query, index)?;
-        let gathering = Gathering::new(query.table, index, query.limit, query.filter.as_ref());
+        let mut gathering = Gathering::new(query.table, index, query.limit, query.filter.as_ref());
+        gathering.budget = query.examine.unwrap_or(usize::MAX);
         self.gather(gathering, |chunk, last| {
             if let Some(row) = last {
                 place.go_on_after(row)?;
@@ -109,7 +118,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Fetches chunk after chunk until the page is full or the data end. `next` makes the statement for a
+    /// Fetches chunk after chunk until the page is full, enough was looked at, or the data end. `next` makes the statement for a
     /// chunk of so many rows, after the last row of the chunk before.
     fn gather(
         &mut self,
@@ -129,18 +138,25 @@ impl Reader<'_, '_> {
                 return Ok(Page { items: page.items, cursor: None });
             }
             last = rows.pop();
+            page.budget -= chunk;
+            if let (0, Some(row)) = (page.budget, &last) {
+                let item = from_json(row.text(0).map_err(store_error)?)?;
+                let cursor = Some(Cursor::after(page.table, page.index, &item)?);
+                return Ok(Page { items: page.items, cursor });
+            }
         }
     }
 
     fn run(&mut self, select: Select) -> Result<Vec<Row>, StoreError> {
-        let Select { table, columns, wheres, tail, values } = select;
+        let Select { table, columns, wheres, tail, values, expired } = select;
         let mut params = vec![Param::Text(self.workspace)];
         params.extend(values.iter().map(|value| match value {
             Bound::Text(text) => Param::Text(text),
             Bound::Int(number) => Param::Int(*number),
         }));
         let wheres: String = wheres.iter().map(|condition| format!(" AND {condition}")).collect();
-        let now = self.now.as_second();
+        // To who wants to see it all the same, nothing has ended yet.
+        let now = if expired { i64::MIN } else { self.now.as_second() };
         let sql = format!(
             "SELECT {columns} FROM items_{table} WHERE workspace = $1{wheres}
              AND (expires_at IS NULL OR expires_at > ${}) {tail}",
@@ -167,6 +183,8 @@ struct Gathering<'q> {
     filter: Option<&'q Condition>,
     items: Vec<Item>,
     bytes: usize,
+    /// So many rows may still be looked at.
+    budget: usize,
 }
 
 impl<'q> Gathering<'q> {
@@ -176,14 +194,14 @@ impl<'q> Gathering<'q> {
         limit: usize,
         filter: Option<&'q Condition>,
     ) -> Self {
-        Self { table, index, limit, filter, items: Vec::new(), bytes: 0 }
+        Self { table, index, limit, filter, items: Vec::new(), bytes: 0, budget: usize::MAX }
     }
 
     /// One more than is needed, to know whether there is more. A filter throws rows away: fetch plenty.
     fn chunk(&self) -> usize {
         let needed =
             if self.filter.is_some() { MAX_CHUNK } else { self.limit - self.items.len() + 1 };
-        needed.min(MAX_CHUNK)
+        needed.min(MAX_CHUNK).min(self.budget)
     }
 
     /// Takes an item into the page. If the page was full already, there is more: the answer is where to go on.
@@ -208,6 +226,8 @@ struct Select {
     wheres: Vec<String>,
     tail: String,
     values: Vec<Bound>,
+    /// Whether what is past its TTL is wanted too.
+    expired: bool,
 }
 
 /// A parameter. Numbers are bound too: pasted into the text, each would be a statement of its own to prepare.
@@ -224,6 +244,7 @@ impl Select {
             wheres: Vec::new(),
             tail: String::new(),
             values: Vec::new(),
+            expired: false,
         }
     }
 
@@ -282,6 +303,7 @@ impl<'q> Place<'q> {
     fn matching(&self) -> Select {
         let (partition, sort) = &self.columns;
         let mut select = Select::new(self.query.table);
+        select.expired = self.query.expired;
         let wanted = select.bind(stored_partition(&self.query.partition).into_owned());
         select.wheres.push(format!("{partition} = {wanted}"));
         let mut bound = |operator: &str, value: &str| {

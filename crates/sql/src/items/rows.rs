@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -152,16 +153,48 @@ pub(super) fn store(
 ) -> Result<(), DatabaseError> {
     let columns = body_columns(table);
     let updates: Vec<_> = columns.iter().map(|name| format!("{name} = excluded.{name}")).collect();
-    let insert =
-        format!("INSERT INTO items_{} (workspace, pk, sk, {})", table.name, columns.join(", "));
     let upsert = format!("ON CONFLICT (workspace, pk, sk) DO UPDATE SET {}", updates.join(", "));
+    let sql = insert(tx.dialect(), table, &columns, &upsert);
+    if tx.dialect() == Dialect::Postgres {
+        let columns = Columns::of(table, rows);
+        return tx.execute(&sql, &columns.params()).map(drop);
+    }
+    tx.execute_each(&sql, rows.iter().map(|(key, body)| single_params(key, body))).map(drop)
+}
+
+/// Writes those rows of one table that are not there yet, and tells of each whether it was written.
+pub(super) fn store_new(
+    tx: &mut Tx<'_>,
+    table: &Table,
+    rows: &[(&RowKey, RowBody)],
+) -> Result<Vec<bool>, DatabaseError> {
+    let columns = body_columns(table);
+    let unless = "ON CONFLICT (workspace, pk, sk) DO NOTHING";
     if tx.dialect() == Dialect::Sqlite {
+        let sql = insert(tx.dialect(), table, &columns, unless);
+        let counts = tx.execute_each(&sql, rows.iter().map(|(key, body)| single_params(key, body)));
+        return Ok(counts?.into_iter().map(|count| count == 1).collect());
+    }
+    let unless = format!("{unless} RETURNING workspace, pk, sk");
+    let sql = insert(tx.dialect(), table, &columns, &unless);
+    let found = tx.query(&sql, &Columns::of(table, rows).params())?;
+    let mut written = HashSet::with_capacity(found.len());
+    for row in &found {
+        written.insert((row.text(0)?, row.text(1)?, row.text(2)?));
+    }
+    let is_written = |(key, _): &(&RowKey, RowBody)| {
+        written.contains(&(key.workspace.as_str(), key.pk.as_str(), key.sk.as_str()))
+    };
+    Ok(rows.iter().map(is_written).collect())
+}
+
+/// The statement for one row on SQLite, and for any number of them on PostgreSQL.
+fn insert(dialect: Dialect, table: &Table, columns: &[String], conflict: &str) -> String {
+    let names = columns.join(", ");
+    let insert = format!("INSERT INTO items_{} (workspace, pk, sk, {names})", table.name);
+    if dialect == Dialect::Sqlite {
         let places: Vec<_> = (1..=3 + columns.len()).map(|number| format!("${number}")).collect();
-        let sql = format!("{insert} VALUES ({}) {upsert}", places.join(", "));
-        for (key, body) in rows {
-            tx.execute(&sql, &single_params(key, body))?;
-        }
-        return Ok(());
+        return format!("{insert} VALUES ({}) {conflict}", places.join(", "));
     }
     let kinds = columns.iter().map(|name| if name == "expires_at" { "bigint" } else { "text" });
     let places: Vec<_> = ["text"; 3]
@@ -174,13 +207,11 @@ pub(super) fn store(
         .iter()
         .map(|name| if name == "item" { "r.item::json".to_owned() } else { format!("r.{name}") })
         .collect();
-    let sql = format!(
-        "{insert} SELECT r.workspace, r.pk, r.sk, {} FROM unnest({}) AS r (workspace, pk, sk, {}) {upsert}",
+    format!(
+        "{insert} SELECT r.workspace, r.pk, r.sk, {} FROM unnest({}) AS r (workspace, pk, sk, {names}) {conflict}",
         chosen.join(", "),
         places.join(", "),
-        columns.join(", "),
-    );
-    store_all_at_once(tx, table, &sql, rows)
+    )
 }
 
 fn single_params<'a>(key: &'a RowKey, body: &'a RowBody) -> Vec<Param<'a>> {
@@ -198,32 +229,36 @@ fn single_params<'a>(key: &'a RowKey, body: &'a RowBody) -> Vec<Param<'a>> {
     params
 }
 
-fn store_all_at_once(
-    tx: &mut Tx<'_>,
-    table: &Table,
-    sql: &str,
-    rows: &[(&RowKey, RowBody)],
-) -> Result<(), DatabaseError> {
-    let keys: Vec<_> = rows.iter().map(|(key, _)| *key).collect();
-    let [workspaces, pks, sks] = key_columns(&keys);
-    let expiries: Vec<_> = rows.iter().map(|(_, body)| body.expires_at).collect();
-    let jsons: Vec<_> = rows.iter().map(|(_, body)| Some(&*body.json)).collect();
-    let mut index_columns: Vec<Vec<Option<&str>>> = Vec::new();
-    for number in 0..table.indexes.len() {
-        index_columns
-            .push(rows.iter().map(|(_, body)| index_part(body, number, |p| &p.0)).collect());
-        index_columns
-            .push(rows.iter().map(|(_, body)| index_part(body, number, |p| &p.1)).collect());
+/// Rows as PostgreSQL gets them: an array for each column.
+struct Columns<'a> {
+    keys: [Vec<Option<&'a str>>; 3],
+    expiries: Vec<Option<i64>>,
+    jsons: Vec<Option<&'a str>>,
+    indexes: Vec<Vec<Option<&'a str>>>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(table: &Table, rows: &'a [(&'a RowKey, RowBody)]) -> Self {
+        let keys: Vec<_> = rows.iter().map(|(key, _)| *key).collect();
+        let part = |number, part: fn(&(String, String)) -> &String| {
+            rows.iter().map(|(_, body)| index_part(body, number, part)).collect()
+        };
+        let indexes = (0..table.indexes.len())
+            .flat_map(|number| [part(number, |place| &place.0), part(number, |place| &place.1)]);
+        Self {
+            keys: key_columns(&keys),
+            expiries: rows.iter().map(|(_, body)| body.expires_at).collect(),
+            jsons: rows.iter().map(|(_, body)| Some(&*body.json)).collect(),
+            indexes: indexes.collect(),
+        }
     }
-    let mut params = vec![
-        Param::Texts(&workspaces),
-        Param::Texts(&pks),
-        Param::Texts(&sks),
-        Param::Ints(&expiries),
-        Param::Texts(&jsons),
-    ];
-    params.extend(index_columns.iter().map(|column| Param::Texts(column)));
-    tx.execute(sql, &params).map(drop)
+
+    fn params(&self) -> Vec<Param<'_>> {
+        let mut params: Vec<_> = self.keys.iter().map(|column| Param::Texts(column)).collect();
+        params.extend([Param::Ints(&self.expiries), Param::Texts(&self.jsons)]);
+        params.extend(self.indexes.iter().map(|column| Param::Texts(column)));
+        params
+    }
 }
 
 fn index_part(
@@ -245,10 +280,9 @@ pub(super) fn remove(
             "DELETE FROM items_{} WHERE workspace = $1 AND pk = $2 AND sk = $3",
             table.name
         );
-        for key in keys {
-            tx.execute(&sql, &[&key.workspace, &key.pk, &key.sk].map(|text| Param::Text(text)))?;
-        }
-        return Ok(());
+        let places = keys.iter().map(|key| [&key.workspace, &key.pk, &key.sk]);
+        let sets = places.map(|place| place.map(|text| Param::Text(text)).to_vec());
+        return tx.execute_each(&sql, sets).map(drop);
     }
     let sql = format!(
         "DELETE FROM items_{0} WHERE ctid = ANY (ARRAY(

@@ -10,7 +10,7 @@ use tidings_kernel::{Clock, StoreError, Txn, Workspace};
 use tokio::sync::oneshot;
 
 use super::batch::{self, Answer, Outcome, Transaction};
-use super::store_error;
+use super::{Streams, store_error};
 use crate::database::{Database, DatabaseError, Tx, Unit, Verdict};
 
 /// How many transactions one batch may hold.
@@ -23,6 +23,7 @@ const QUEUE: usize = 4096;
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: async_channel::Sender<Pending>,
+    streams: Streams,
 }
 
 struct Pending {
@@ -33,17 +34,17 @@ struct Pending {
 
 impl Writer {
     /// The thread ends with the last clone of the writer.
-    pub(super) fn start(database: Database, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn start(database: Database, clock: Arc<dyn Clock>, streams: Streams) -> Self {
         let (queue, pending) = async_channel::bounded(QUEUE);
         std::thread::Builder::new()
             .name("items-write".into())
             .spawn(move || gather(&database, &clock, &pending))
             .expect("the machine has room for one more thread");
-        Self { queue }
+        Self { queue, streams }
     }
 
     pub(super) async fn write(&self, workspace: &Workspace, txn: Txn, answer: Answer) -> Outcome {
-        let transaction = Transaction::new(workspace, txn, answer)?;
+        let transaction = Transaction::new(workspace, txn, answer, self.streams)?;
         let (reply, outcome) = oneshot::channel();
         let closed = || StoreError::Unavailable(Box::new(DatabaseError::Closed));
         self.queue.send(Pending { transaction, reply }).await.map_err(|_| closed())?;

@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 7] = [
+const MIGRATIONS: [Migration; 13] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
@@ -19,6 +19,12 @@ const MIGRATIONS: [Migration; 7] = [
     Migration { version: 5, name: "mail", sql: include_str!("0005_mail.sql") },
     Migration { version: 6, name: "campaigns", sql: include_str!("0006_campaigns.sql") },
     Migration { version: 7, name: "sequences", sql: include_str!("0007_sequences.sql") },
+    Migration { version: 8, name: "audit", sql: include_str!("0008_audit.sql") },
+    Migration { version: 9, name: "reminders", sql: include_str!("0009_reminders.sql") },
+    Migration { version: 10, name: "leads", sql: include_str!("0010_leads.sql") },
+    Migration { version: 11, name: "erasures", sql: include_str!("0011_erasures.sql") },
+    Migration { version: 12, name: "segments", sql: include_str!("0012_segments.sql") },
+    Migration { version: 13, name: "signals", sql: include_str!("0013_signals.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -26,6 +32,18 @@ const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     name TEXT NOT NULL,
     applied_at TEXT NOT NULL DEFAULT (CAST(CURRENT_TIMESTAMP AS TEXT))
 )";
+
+/// The database itself refuses to alter what is in the audit log.
+const APPEND_ONLY_SQLITE: &str = "
+CREATE TRIGGER audit_log_no_update BEFORE UPDATE ON audit_log
+    BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;
+CREATE TRIGGER audit_log_no_delete BEFORE DELETE ON audit_log
+    BEGIN SELECT RAISE(ABORT, 'the audit log can only be added to'); END;";
+const APPEND_ONLY_POSTGRES: &str = "
+CREATE FUNCTION audit_log_refuses() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION 'the audit log can only be added to'; END $$;
+CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_log
+    FOR EACH STATEMENT EXECUTE FUNCTION audit_log_refuses();";
 
 /// Any number: all nodes must use the same one, and nothing else in the database may.
 const POSTGRES_LOCK: &str =
@@ -55,11 +73,11 @@ pub(crate) fn run_postgres(session: &mut Session) -> Result<(), DatabaseError> {
 }
 
 fn apply_on_postgres(session: &mut Session, migrations: &[Migration]) -> Result<(), DatabaseError> {
-    session.client.batch_execute(POSTGRES_LOCK)?;
-    session.client.batch_execute("BEGIN")?;
+    session.batch(POSTGRES_LOCK)?;
+    session.begin("BEGIN READ WRITE");
     let applied = apply(&mut Tx::on_postgres(session), migrations);
-    session.client.batch_execute(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    session.client.batch_execute(POSTGRES_UNLOCK)?;
+    session.end(if applied.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    session.batch(POSTGRES_UNLOCK)?;
     applied
 }
 
@@ -87,13 +105,14 @@ pub(crate) fn version(tx: &mut Tx<'_>) -> Result<i64, DatabaseError> {
 }
 
 fn in_dialect(dialect: Dialect, sql: &str) -> String {
-    let types: [(&str, &str); 4] = match dialect {
+    let types: [(&str, &str); 5] = match dialect {
         Dialect::Sqlite => [
             ("{key}", "TEXT"),
             ("{json}", "TEXT"),
             ("{blob}", "BLOB"),
             // Numbers must not come back after the newest rows are deleted.
             ("{serial}", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            ("{append_only audit_log}", APPEND_ONLY_SQLITE),
         ],
         Dialect::Postgres => [
             // Keys compare as bytes, as in DynamoDB, whatever the language of the database.
@@ -101,6 +120,7 @@ fn in_dialect(dialect: Dialect, sql: &str) -> String {
             ("{json}", "JSON"),
             ("{blob}", "BYTEA"),
             ("{serial}", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"),
+            ("{append_only audit_log}", APPEND_ONLY_POSTGRES),
         ],
     };
     types.iter().fold(sql.to_owned(), |sql, (token, name)| sql.replace(token, name))

@@ -4,10 +4,12 @@ use jiff::Timestamp;
 use tidings_kernel::{DeadLetter, Queue};
 
 use super::rows::{Held, count_of, new_id, time_of};
-use crate::database::{DatabaseError, Param, Tx};
+use crate::database::{Database, DatabaseError, Param, Tx};
 
 /// How many dead letters one transaction moves or deletes.
 pub(super) const PART: usize = 500;
+/// So long a dead letter is kept: it can name somebody, and nobody keeps that for ever.
+const KEPT_MS: i64 = 90 * 24 * 60 * 60 * 1000;
 /// Which dead letters are meant.
 #[derive(Clone, Copy)]
 pub(super) enum Chosen<'a> {
@@ -117,6 +119,28 @@ pub(super) fn purge(
         count += tx.execute(sql, &[Param::Text(queue.name), Param::Text(&id)])?;
     }
     Ok(count)
+}
+
+/// Deletes those of any queue that nobody has looked after for a long time, so many at most. Tells how many.
+pub async fn forget_dead_letters(
+    database: &Database,
+    now: Timestamp,
+    batch: usize,
+) -> Result<usize, DatabaseError> {
+    let before = now.as_millisecond().saturating_sub(KEPT_MS);
+    let batch = i64::try_from(batch).unwrap_or(i64::MAX);
+    let forget = database.write_committed(move |tx| {
+        let sql = "SELECT queue, id FROM dead_letters WHERE died_at < $1 ORDER BY died_at LIMIT $2";
+        let rows = tx.query(sql, &[Param::Int(before), Param::Int(batch)])?;
+        let mut count = 0;
+        for row in &rows {
+            let sql = "DELETE FROM dead_letters WHERE queue = $1 AND id = $2 AND died_at < $3";
+            let (queue, id) = (Param::Text(row.text(0)?), Param::Text(row.text(1)?));
+            count += tx.execute(sql, &[queue, id, Param::Int(before)])?;
+        }
+        Ok::<_, DatabaseError>(count)
+    });
+    Ok(usize::try_from(forget.await?).unwrap_or(usize::MAX))
 }
 
 /// Those that are meant and there.

@@ -27,6 +27,7 @@ use tidings_kernel::{
 
 use crate::database::{Database, DatabaseError, Tx};
 use crate::items::store_error;
+pub use dead::forget_dead_letters;
 pub(crate) use rows::insert as insert_messages;
 pub(crate) use timers::{NewTimer, change_all as change_timers};
 
@@ -226,7 +227,7 @@ impl SqlQueues {
 impl TimerEngine for SqlQueues {
     async fn fire(&self, limit: usize) -> Result<Fired, StoreError> {
         let now = self.clock.now();
-        let next_due = self.database.read(timers::next_due).await.map_err(store_error)?;
+        let next_due = self.database.glance(timers::next_due).await.map_err(store_error)?;
         // Looking costs no commit, and mostly nothing is due.
         if next_due.is_none_or(|due| due > now) {
             return Ok(Fired { count: 0, next_due });

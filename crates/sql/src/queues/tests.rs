@@ -63,3 +63,24 @@ async fn postgresql_does_not_look_at_the_backlog_of_another_queue() {
         assert!(told.is_some() && pages < 30, "{plan:#?}");
     }
 }
+
+#[tokio::test]
+async fn a_dead_letter_is_forgotten_after_ninety_days() {
+    let database = Database::memory().await.unwrap();
+    let bury = database.write(|tx| {
+        for died_at in 1..=5 {
+            let sql =
+                "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
+                       VALUES ('q', 'id-' || $1, 1, 1, $1 * 86400000, 'broken', 'x')";
+            tx.execute(sql, &[Param::Int(died_at)])?;
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    bury.await.unwrap();
+    let day = |days: i64| jiff::Timestamp::from_second(days * 86_400).unwrap();
+    for (now, batch, expected) in [(91, 10, 0), (94, 2, 2), (94, 10, 1), (94, 10, 0), (200, 10, 2)]
+    {
+        let forgotten = super::forget_dead_letters(&database, day(now), batch).await.unwrap();
+        assert_eq!(forgotten, expected, "day {now}");
+    }
+}

@@ -100,7 +100,7 @@ async fn attempt(
 
 /// How long until something is visible, if there is anything.
 async fn look(queues: &SqlQueues, queue: &'static Queue) -> Result<Option<Duration>, QueueError> {
-    let next = queues.database.read(move |tx| rows::next_visible(tx, queue)).await;
+    let next = queues.database.glance(move |tx| rows::next_visible(tx, queue)).await;
     let now = queues.now();
     // A clock that is set by hand may stand still; the other limits bound the pause.
     let pause = |visible: i64| Duration::from_millis(visible.saturating_sub(now).max(0) as u64);

@@ -94,7 +94,7 @@ pub(super) async fn pages(store: &dyn ItemStore, query: Query) -> Vec<Vec<Item>>
     let mut cursor: Option<Cursor> = None;
     loop {
         let page = store.query(query.clone().after(cursor)).await.unwrap();
-        if page.cursor.is_some() {
+        if page.cursor.is_some() && query.examine.is_none() {
             assert_eq!(page.items.len(), query.limit, "only the last page may be short");
         }
         pages.push(page.items);

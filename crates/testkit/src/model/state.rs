@@ -95,15 +95,16 @@ impl State {
         expired.len()
     }
 
-    /// Everything that a query finds after its cursor, page or not, in its order.
-    pub(super) fn matching<'a>(
+    /// Everything that a query finds after its cursor, page or not, in its order, before the filter.
+    fn in_range<'a>(
         &'a self,
         query: &'a Query,
         now: Timestamp,
     ) -> Result<Vec<(Place, &'a Item)>, Invalid> {
         let index = query.on_index()?;
         let mut found = Vec::new();
-        for (key, item) in self.live(query.table, query.filter.as_ref(), now) {
+        let now = if query.expired { Timestamp::MIN } else { now };
+        for (key, item) in self.live(query.table, None, now) {
             let Some((partition, sort)) = place(index, key, item) else { continue };
             if partition == query.partition
                 && sort.as_deref().is_none_or(|sort| query.range.contains(sort))
@@ -130,11 +131,30 @@ impl State {
         Ok(found)
     }
 
+    /// The same as far as the filter lets it through.
+    pub(super) fn matching<'a>(
+        &'a self,
+        query: &'a Query,
+        now: Timestamp,
+    ) -> Result<Vec<(Place, &'a Item)>, Invalid> {
+        let mut found = self.in_range(query, now)?;
+        found.retain(|(_, item)| passes(query, item));
+        Ok(found)
+    }
+
     pub(super) fn query(&self, query: &Query, now: Timestamp) -> Result<Page, Invalid> {
         let index = query.on_index()?;
-        let found = self.matching(query, now)?;
-        let found: Vec<&Item> = found.into_iter().map(|(_, item)| item).collect();
-        page(query.table, index, &found, query.limit)
+        let found = self.in_range(query, now)?;
+        let mut found: Vec<&Item> = found.into_iter().map(|(_, item)| item).collect();
+        let cut = query.examine.filter(|most| found.len() >= *most);
+        let last = cut.and_then(|most| found.get(most - 1).copied());
+        found.truncate(cut.unwrap_or(usize::MAX));
+        found.retain(|item| passes(query, item));
+        let mut page = page(query.table, index, &found, query.limit)?;
+        if let (None, Some(last)) = (&page.cursor, last) {
+            page.cursor = Some(Cursor::after(query.table, index, last)?);
+        }
+        Ok(page)
     }
 
     pub(super) fn scan(&self, scan: &Scan, now: Timestamp) -> Result<Page, Invalid> {
@@ -204,6 +224,10 @@ fn place(index: Option<&Index>, key: &Key, item: &Item) -> Option<(String, Optio
         }
         None => Some((key.partition.clone(), key.sort.clone())),
     }
+}
+
+fn passes(query: &Query, item: &Item) -> bool {
+    query.filter.as_ref().is_none_or(|filter| filter.holds(item))
 }
 
 /// As many of the items as a page holds.

@@ -13,9 +13,9 @@ mod violations;
 use serde_json::{Value, json};
 
 use super::{
-    CampaignEmail, CampaignStep, Contract, ContractError, EmailEvent, Kind, LeadEvent,
-    LeadIngestion, Probe, SequenceEvent, SequenceStep, SesWebhook, Shape, TransactionalEmail,
-    WebhookDelivery, WebhookFanout,
+    CampaignEmail, CampaignStep, Contract, ContractError, EmailEvent, InboxPost, Kind, LeadEvent,
+    LeadIngestion, LeadUpkeep, Probe, ReminderStep, SegmentBuild, SegmentCheck, SequenceEvent,
+    SequenceStep, SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
 };
 
 /// A contract without its type, so that one test goes over all of them.
@@ -26,17 +26,22 @@ struct Case {
     round_trip: fn(&str) -> Result<String, ContractError>,
 }
 
-fn cases() -> [Case; 12] {
+fn cases() -> [Case; 17] {
     [
         case::<TransactionalEmail>(examples::TRANSACTIONAL_EMAIL),
         case::<CampaignEmail>(examples::CAMPAIGN_EMAIL),
         case::<CampaignStep>(examples::CAMPAIGN_STEP),
         case::<SequenceStep>(examples::SEQUENCE_STEP),
         case::<SequenceEvent>(examples::SEQUENCE_EVENT),
+        case::<InboxPost>(examples::INBOX_POST),
+        case::<ReminderStep>(examples::REMINDER_STEP),
         case::<SesWebhook>(examples::SES_WEBHOOKS),
         case::<EmailEvent>(examples::EMAIL_EVENTS),
         case::<LeadIngestion>(examples::LEAD_INGESTION),
         case::<LeadEvent>(examples::LEAD_EVENTS),
+        case::<LeadUpkeep>(examples::LEAD_UPKEEP),
+        case::<SegmentCheck>(examples::SEGMENT_CHECK),
+        case::<SegmentBuild>(examples::SEGMENT_BUILD),
         case::<WebhookFanout>(examples::WEBHOOK_FANOUT),
         case::<WebhookDelivery>(examples::WEBHOOK_DELIVERY),
         case::<Probe>(examples::PROBE),

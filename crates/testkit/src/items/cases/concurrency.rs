@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &cases![
     updates_and_transactions_share_a_counter,
     one_put_wins_each_key,
     one_transaction_wins_its_keys,
+    whoever_adds_what_is_there_leaves_nothing,
     versions_are_taken_one_by_one,
     transfers_keep_the_sum,
 ];
@@ -183,6 +184,43 @@ async fn one_transaction_wins_its_keys(ground: Ground) {
         assert_eq!(item.integer("of"), Some(winners[0]));
     }
     assert_eq!(counted(&ground, 0).await, 1);
+}
+
+/// They only add rows: two of their own each, and between them one that eight of them want. Half of those are there already.
+async fn whoever_adds_what_is_there_leaves_nothing(ground: Ground) {
+    let item =
+        |pk: &str, sk: usize, task: usize| row(pk, &sk.to_string()).with("task", task as i64);
+    for shared in 0..4 {
+        ground.store.put(Put::new(&MAIN, item("shared", shared, TASKS))).await.unwrap();
+    }
+    let made = race(&ground, |store, task| async move {
+        let txn = Txn::new()
+            .put(&MAIN, item("before", task, task), Expect::Absent)
+            .put(&MAIN, item("shared", task % 8, task), Expect::Absent)
+            .put(&MAIN, item("own", task, task), Expect::Absent);
+        match transact(&*store, txn).await {
+            Ok(()) => Some(task),
+            Err(error) => {
+                assert!(error.is_condition_failed(), "{error:?}");
+                None
+            }
+        }
+    })
+    .await;
+    let made: Vec<usize> = made.into_iter().flatten().collect();
+    assert_eq!(made.len(), 4, "one for each that was not there: {made:?}");
+    for task in 0..TASKS {
+        for pk in ["before", "own"] {
+            let found = ground.get(&MAIN, &Key::new(pk, task.to_string())).await;
+            assert_eq!(found.is_some(), made.contains(&task), "{pk} {task}");
+        }
+    }
+    for shared in 0..8 {
+        let found = ground.get(&MAIN, &Key::new("shared", shared.to_string())).await.unwrap();
+        let owner = found.integer("task").unwrap() as usize;
+        assert_eq!(owner == TASKS, shared < 4, "{shared}");
+        assert!(owner == TASKS || made.contains(&owner), "{shared}");
+    }
 }
 
 async fn versions_are_taken_one_by_one(ground: Ground) {

@@ -1,4 +1,4 @@
-//! Filters: DynamoDB limits before it filters, and callers must never see that.
+//! Filters: DynamoDB limits before it filters, and callers must never see that, unless they bound what is looked at.
 
 use tidings_kernel::{
     Condition, Invalid, Item, Query,
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &cases![
     a_filter_and_a_range,
     a_filter_on_an_index,
     a_filter_on_the_key_is_refused,
+    no_more_is_looked_at_than_was_allowed,
+    what_is_looked_at_is_bounded_on_an_index_too,
 ];
 
 /// So many items, of which every tenth says so.
@@ -130,4 +132,53 @@ async fn a_filter_on_the_key_is_refused(ground: Ground) {
         .index("TemplateIndex")
         .filter(Condition::exists("templateKey"));
     assert_refused!(ground.store.query(on_index).await, Invalid::FilterOnKey { .. });
+}
+
+/// However little passes the filter: a page ends, and the next goes on behind what was looked at.
+async fn no_more_is_looked_at_than_was_allowed(ground: Ground) {
+    numbers(&ground, 45).await;
+    let rare = Query::new(&MAIN, "p").filter(Condition::eq("tenth", true)).between("031", "044");
+    let first = ground.store.query(rare.clone().examine(9)).await.unwrap();
+    assert_eq!(sorts(&first.items), [""; 0], "the match is the tenth");
+    assert!(first.cursor.is_some(), "there is more to look at");
+    let second = ground.store.query(rare.clone().examine(9).after(first.cursor)).await.unwrap();
+    assert_eq!(sorts(&second.items), ["040"]);
+    assert_eq!(second.cursor, None);
+    for (examine, limit) in [(1, 1), (3, 1), (7, 2), (10, 100), (45, 2), (300, 100)] {
+        for query in [tenths(), tenths().backward()] {
+            let mut found = Vec::new();
+            let mut query = query.examine(examine).limit(limit);
+            for _ in 0..=45 {
+                let page = ground.store.query(query.clone()).await.unwrap();
+                assert!(page.items.len() <= examine.div_ceil(10).min(limit));
+                found.extend(sorts(&page.items).into_iter().map(ToOwned::to_owned));
+                query.cursor = page.cursor;
+                if query.cursor.is_none() {
+                    break;
+                }
+            }
+            found.sort();
+            assert_eq!(found, ["000", "010", "020", "030", "040"], "{examine} {limit}");
+        }
+    }
+    let none = ground.store.query(tenths().examine(0)).await;
+    assert_refused!(none, Invalid::BadLimit);
+}
+
+async fn what_is_looked_at_is_bounded_on_an_index_too(ground: Ground) {
+    for number in 0..20 {
+        let event = if number == 2 { "bounce" } else { "open" };
+        let item = row(&format!("SUB#{}", number % 3), &format!("EVT#{number:02}"))
+            .with("templateKey", "welcome")
+            .with("eventType", event);
+        ground.put(&EVENTS, item).await;
+    }
+    let query = Query::new(&EVENTS, "welcome")
+        .index("TemplateIndex")
+        .filter(Condition::eq("eventType", "bounce"))
+        .backward()
+        .examine(5);
+    let pages = ground.pages(query).await;
+    assert_eq!(sorts(&pages.concat()), ["EVT#02"]);
+    assert!(pages.len() >= 4, "twenty are looked at in {} pages", pages.len());
 }
