@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
-use tidings_kernel::{Clock, ItemEngine, ItemStore, Workspace};
+use jiff::{SignedDuration, Timestamp};
+use tidings_kernel::{Clock, ItemEngine, ItemStore, Outgoing, Workspace};
 use tidings_sql::{Database, DatabaseError, Param, Tx};
 
-use crate::audit::{self, Actor};
+use crate::audit::{self, Actor, Change};
 use crate::last_use::LastUse;
 use crate::rows::{WorkspaceId, in_millis};
 use crate::trouble::StorageError;
 use crate::workspaces::Registration;
+
+/// How long a workspace that was found open is taken for open. Every request of a device asks.
+const OPEN_FOR: SignedDuration = SignedDuration::from_secs(1);
 
 /// The stores and the clock: enough to ask who is calling, and for what concerns workspaces as such.
 #[derive(Clone)]
@@ -21,6 +24,8 @@ pub struct Access {
     items: Arc<Items>,
     /// A workspace keeps its name, so it is looked up once.
     names: Arc<Mutex<HashMap<i64, Workspace>>>,
+    /// Workspaces that were found open, and when.
+    found_open: Arc<Mutex<HashMap<i64, (Timestamp, Workspace)>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -44,7 +49,8 @@ struct Items {
 impl Access {
     pub fn new(database: Database, items: Arc<dyn ItemEngine>, clock: Arc<dyn Clock>) -> Self {
         let items = Arc::new(Items { engine: items, open: Mutex::default() });
-        Self { database, last_use: Arc::default(), items, names: Arc::default(), clock }
+        let (last_use, names, found_open) = Default::default();
+        Self { database, last_use, items, names, found_open, clock }
     }
 
     /// The time, in the milliseconds that the database keeps.
@@ -61,6 +67,11 @@ impl Access {
         &self.database
     }
 
+    /// Writes down what an operator did to the whole installation, in the transaction that does it.
+    pub fn record_change(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), DatabaseError> {
+        audit::record(tx, (None, &Actor::Operator, self.now()), change)
+    }
+
     pub fn inside(&self, workspace: &Registration, actor: Actor) -> Cx {
         self.cx(workspace.id, workspace.name.clone(), actor)
     }
@@ -75,6 +86,35 @@ impl Access {
         Ok(name.map(|name| self.cx(WorkspaceId(workspace_id), name, Actor::Worker)))
     }
 
+    /// For somebody who proved by something else than a key that he may come in. `None` if there is no such workspace, or
+    /// it is disabled, which every node knows within a second.
+    pub async fn visiting(&self, workspace_id: i64) -> Result<Option<Cx>, DatabaseError> {
+        let now = self.now();
+        let is_fresh = |at: Timestamp| at <= now && now.duration_since(at) < OPEN_FOR;
+        let known = self.found_open().get(&workspace_id).filter(|(at, _)| is_fresh(*at)).cloned();
+        if let Some((_, name)) = known {
+            return Ok(Some(self.cx(WorkspaceId(workspace_id), name, Actor::User)));
+        }
+        let find = self.database.glance(move |tx| {
+            let sql = "SELECT name FROM workspaces WHERE id = $1 AND disabled_at IS NULL";
+            let rows = tx.query(sql, &[Param::Int(workspace_id)])?;
+            rows.first().map(|row| row.parsed(0, "the name of a workspace")).transpose()
+        });
+        let name: Result<Option<Workspace>, DatabaseError> = find.await;
+        let Some(name) = name? else { return Ok(None) };
+        self.found_open().insert(workspace_id, (now, name.clone()));
+        Ok(Some(self.cx(WorkspaceId(workspace_id), name, Actor::User)))
+    }
+
+    /// Whether workspaces are open is looked up anew from now on.
+    pub(crate) fn forget_open(&self) {
+        self.found_open().clear();
+    }
+
+    fn found_open(&self) -> MutexGuard<'_, HashMap<i64, (Timestamp, Workspace)>> {
+        self.found_open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// For a worker whose message has the name. `None` if there is no such workspace.
     pub async fn working_in(&self, workspace: &Workspace) -> Result<Option<Cx>, DatabaseError> {
         let is_it = |(_, name): &(&i64, &Workspace)| *name == workspace;
@@ -83,7 +123,7 @@ impl Access {
             return Ok(Some(self.cx(WorkspaceId(id), workspace.clone(), Actor::Worker)));
         }
         let name = workspace.clone();
-        let find = self.database.read(move |tx| {
+        let find = self.database.glance(move |tx| {
             let rows = tx.query(
                 "SELECT id FROM workspaces WHERE name = $1",
                 &[Param::Text(name.as_str())],
@@ -98,7 +138,7 @@ impl Access {
     }
 
     async fn find_name(&self, workspace_id: i64) -> Result<Option<Workspace>, DatabaseError> {
-        let find = self.database.read(move |tx| {
+        let find = self.database.glance(move |tx| {
             let rows =
                 tx.query("SELECT name FROM workspaces WHERE id = $1", &[Param::Int(workspace_id)])?;
             rows.first().map(|row| row.parsed(0, "the name of a workspace")).transpose()
@@ -154,6 +194,11 @@ impl Cx {
     }
 
     /// Writes down who did what, in the transaction that does it.
+    pub fn record_change(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), DatabaseError> {
+        audit::record(tx, (Some(self.workspace), &self.actor, self.now), change)
+    }
+
+    /// The same of something that has no state worth telling.
     pub fn record(
         &self,
         tx: &mut Tx<'_>,
@@ -161,15 +206,13 @@ impl Cx {
         target_type: &'static str,
         target_id: &str,
     ) -> Result<(), DatabaseError> {
-        let entry = audit::Entry {
-            workspace: self.workspace,
-            actor: &self.actor,
-            action,
-            target_type,
-            target_id,
-            at: self.now,
-        };
-        audit::record(tx, &entry)
+        self.record_change(tx, &Change::new(action, target_type, target_id))
+    }
+
+    /// The same for a change of items: this goes into its `Txn` with `Txn::enqueue`, and a worker writes it down once.
+    #[must_use]
+    pub fn audited(&self, change: &Change) -> Outgoing {
+        audit::outgoing(self, change)
     }
 }
 

@@ -65,6 +65,15 @@ pub async fn authenticate(access: &Access, presented: &str) -> Result<Caller, Au
     Ok(found.caller)
 }
 
+/// The same caller some time after his key was proven, for what stays open for long: whether the key is still good, and what for.
+pub async fn authenticate_again(
+    access: &Access,
+    public_id: &PublicId,
+) -> Result<Caller, AuthError> {
+    let found = load(&access.database, public_id.clone()).await?;
+    admit(found, true, access.now()).map(|found| found.caller)
+}
+
 impl Access {
     /// What a caller does is done inside his workspace, in his name.
     pub fn on_behalf_of(&self, caller: &Caller) -> Cx {
@@ -135,7 +144,7 @@ async fn load(database: &Database, public_id: PublicId) -> Result<Option<Found>,
                JOIN clients c ON c.workspace_id = k.workspace_id AND c.id = k.client_id
                JOIN workspaces w ON w.id = k.workspace_id
                WHERE k.public_id = $1";
-    let load = database.read(move |tx| {
+    let load = database.glance(move |tx| {
         let rows = tx.query(sql, &[Param::Text(public_id.as_str())])?;
         rows.first().map(read).transpose()
     });

@@ -1,9 +1,11 @@
 //! Clients: the applications of a workspace that send. A key belongs to a client.
 
 use jiff::Timestamp;
+use serde_json::json;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::access::Cx;
+use crate::audit::Change;
 use crate::names::{DisplayName, Slug};
 use crate::page::{Limit, Page};
 use crate::rows::ClientId;
@@ -119,7 +121,8 @@ pub(crate) fn insert(
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
-    cx.record(tx, "client.create", "client", cmd.slug.as_str())?;
+    let state = json!({ "name": cmd.name.as_str(), "enabled": true });
+    cx.record_change(tx, &Change::new("client.create", "client", &cmd.slug).after(state))?;
     Ok(Some(Client {
         id: ClientId::from(row.int(0)?),
         slug: cmd.slug.clone(),
@@ -136,7 +139,10 @@ fn changed_to(
     action: Option<&'static str>,
 ) -> Result<Client, FindError> {
     if let Some(action) = action {
-        cx.record(tx, action, "client", slug.as_str())?;
+        let enabled = action == "client.enable";
+        let change = Change::new(action, "client", slug)
+            .between(json!({ "enabled": !enabled }), json!({ "enabled": enabled }));
+        cx.record_change(tx, &change)?;
     }
     load(tx, cx, slug)
 }

@@ -21,6 +21,10 @@ pub struct Page<T, K> {
 impl Limit {
     pub const MAX: Self = Self(100);
 
+    pub fn get(self) -> usize {
+        self.0
+    }
+
     /// One more than wanted: that tells whether there is a next page.
     pub fn and_one(self) -> i64 {
         self.0 as i64 + 1

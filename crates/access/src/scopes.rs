@@ -18,18 +18,32 @@ pub enum Scope {
     InboxAdmin,
     /// Report what people did.
     Events,
+    /// Draft reminders and edit drafts. It approves nothing: a program that writes is not the person who decides.
+    RemindersDraft,
+    /// Approve and reject drafts of reminders, too.
+    RemindersApprove,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no scope {0:?}: use send, read, manage, inbox:user, inbox:admin or events")]
+#[error(
+    "there is no scope {0:?}: use send, read, manage, inbox:user, inbox:admin, events, reminders:draft or reminders:approve"
+)]
 pub struct ScopeError(String);
 
 /// So much of a word that is no scope is told back: it can be as long as a request.
 const ECHOED: usize = 40;
 
 impl Scope {
-    pub const ALL: [Self; 6] =
-        [Self::Send, Self::Read, Self::Manage, Self::InboxUser, Self::InboxAdmin, Self::Events];
+    pub const ALL: [Self; 8] = [
+        Self::Send,
+        Self::Read,
+        Self::Manage,
+        Self::InboxUser,
+        Self::InboxAdmin,
+        Self::Events,
+        Self::RemindersDraft,
+        Self::RemindersApprove,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,6 +53,8 @@ impl Scope {
             Self::InboxUser => "inbox:user",
             Self::InboxAdmin => "inbox:admin",
             Self::Events => "events",
+            Self::RemindersDraft => "reminders:draft",
+            Self::RemindersApprove => "reminders:approve",
         }
     }
 }
@@ -69,6 +85,16 @@ impl Scopes {
 
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
+    }
+
+    /// Whoever manages a workspace can decide about its reminders, too.
+    pub fn can_approve_reminders(&self) -> bool {
+        self.has(Scope::RemindersApprove) || self.has(Scope::Manage)
+    }
+
+    /// Whoever decides about reminders can write them, too. Nothing else follows from drafting.
+    pub fn can_draft_reminders(&self) -> bool {
+        self.has(Scope::RemindersDraft) || self.can_approve_reminders()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -124,6 +150,20 @@ mod tests {
     }
 
     #[test]
+    fn who_drafts_reminders_does_not_approve_them() {
+        let check = |scope: Scope, drafts: bool, approves: bool| {
+            let scopes = Scopes::from_iter([scope]);
+            let found = (scopes.can_draft_reminders(), scopes.can_approve_reminders());
+            assert_eq!(found, (drafts, approves), "{scope}");
+        };
+        check(Scope::RemindersDraft, true, false);
+        check(Scope::RemindersApprove, true, true);
+        check(Scope::Manage, true, true);
+        check(Scope::Send, false, false);
+        check(Scope::Read, false, false);
+    }
+
+    #[test]
     fn a_long_word_is_not_told_back_whole() {
         let error = "é".repeat(1_000_000).parse::<Scope>().unwrap_err();
         assert!(error.to_string().len() < 200, "{error}");
@@ -134,6 +174,9 @@ mod tests {
     fn what_goes_beyond_is_named() {
         let (few, more) = (Scopes::from_iter([Scope::Read]), Scopes::all());
         assert!(few.beyond(&more).is_empty());
-        assert_eq!(more.beyond(&few).to_string(), "send, manage, inbox:user, inbox:admin, events");
+        assert_eq!(
+            more.beyond(&few).to_string(),
+            "send, manage, inbox:user, inbox:admin, events, reminders:draft, reminders:approve"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! Workspaces: the owners of everything. Only an operator makes and stops them; no key can.
 
 use jiff::Timestamp;
+use serde_json::json;
 use tidings_kernel::Workspace;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::access::Access;
-use crate::audit::{self, Actor};
+use crate::audit::{self, Actor, Change};
 use crate::page::{Limit, Page};
 use crate::rows::WorkspaceId;
 
@@ -73,7 +74,9 @@ pub async fn disable(access: &Access, name: Workspace) -> Result<Registration, F
         let changed = tx.execute(sql, &params)? > 0;
         changed_to(tx, &name, changed.then_some(("workspace.disable", now)))
     });
-    disable.await
+    let disabled = disable.await;
+    access.forget_open();
+    disabled
 }
 
 /// Its keys work again as before. Doing it again changes nothing.
@@ -107,7 +110,9 @@ pub(crate) fn insert(
         disabled_at: None,
         created_at: now,
     };
-    record(tx, &made, "workspace.create", now)?;
+    let change =
+        Change::new("workspace.create", "workspace", name).after(json!({ "enabled": true }));
+    record(tx, &made, &change, now)?;
     Ok(Some(made))
 }
 
@@ -118,7 +123,10 @@ fn changed_to(
 ) -> Result<Registration, FindError> {
     let workspace = load(tx, name)?;
     if let Some((action, now)) = change {
-        record(tx, &workspace, action, now)?;
+        let enabled = workspace.disabled_at.is_none();
+        let change = Change::new(action, "workspace", name)
+            .between(json!({ "enabled": !enabled }), json!({ "enabled": enabled }));
+        record(tx, &workspace, &change, now)?;
     }
     Ok(workspace)
 }
@@ -126,18 +134,10 @@ fn changed_to(
 fn record(
     tx: &mut Tx<'_>,
     workspace: &Registration,
-    action: &'static str,
+    change: &Change,
     at: Timestamp,
 ) -> Result<(), DatabaseError> {
-    let entry = audit::Entry {
-        workspace: workspace.id,
-        actor: &Actor::Operator,
-        action,
-        target_type: "workspace",
-        target_id: workspace.name.as_str(),
-        at,
-    };
-    audit::record(tx, &entry)
+    audit::record(tx, (Some(workspace.id), &Actor::Operator, at), change)
 }
 
 fn load(tx: &mut Tx<'_>, name: &Workspace) -> Result<Registration, FindError> {

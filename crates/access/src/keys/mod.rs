@@ -8,14 +8,16 @@ mod rate;
 mod secret;
 
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::access::Cx;
+use crate::audit::Change;
+use crate::clients;
 use crate::names::{DisplayName, Slug};
 use crate::page::{Limit, Page};
 use crate::rows::{ClientId, KeyId, in_millis};
-use crate::scopes::Scopes;
-use crate::{audit, clients};
+use crate::scopes::{Scope, Scopes};
 
 pub use granter::{Excess, Granter};
 pub use rate::{Rate, RateError};
@@ -140,14 +142,18 @@ pub async fn revoke(cx: &Cx, public_id: PublicId) -> Result<Key, RevokeError> {
                    WHERE workspace_id = $1 AND public_id = $2 AND revoked_at IS NULL";
         let (workspace, id) = (Param::Int(within.workspace.get()), Param::Text(public_id.as_str()));
         let now = Param::Int(within.now.as_millisecond());
-        if tx.execute(sql, &[workspace, id, now])? > 0 {
-            record(tx, &within, &public_id, "key.revoke")?;
-        }
+        let revoked = tx.execute(sql, &[workspace, id, now])? > 0;
         let sql = format!("{SELECT} WHERE k.workspace_id = $1 AND k.public_id = $2");
-        match tx.query(&sql, &[workspace, id])?.first() {
-            Some(row) => Ok(read(row)?),
-            None => Err(RevokeError::Missing(public_id.clone())),
+        let rows = tx.query(&sql, &[workspace, id])?;
+        let row = rows.first().ok_or_else(|| RevokeError::Missing(public_id.clone()))?;
+        let key = read(row)?;
+        if revoked {
+            let change = Change::new("key.revoke", "key", &public_id)
+                .before(told(&key, false))
+                .after(told(&key, true));
+            within.record_change(tx, &change)?;
         }
+        Ok(key)
     });
     revoke.await
 }
@@ -184,8 +190,7 @@ pub(crate) fn insert(
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
-    record(tx, cx, public_id, "key.create")?;
-    Ok(Some(Key {
+    let key = Key {
         id: KeyId::from(row.int(0)?),
         public_id: public_id.clone(),
         client: cmd.client.clone(),
@@ -196,28 +201,27 @@ pub(crate) fn insert(
         revoked_at: None,
         last_used_at: None,
         created_at: cx.now,
-    }))
+    };
+    let change = Change::new("key.create", "key", public_id).after(told(&key, false));
+    cx.record_change(tx, &change)?;
+    Ok(Some(key))
+}
+
+/// As the audit log has it. It has no secret.
+fn told(key: &Key, revoked: bool) -> Value {
+    json!({
+        "client": key.client.as_str(),
+        "name": key.name.as_str(),
+        "scopes": key.scopes.iter().map(Scope::as_str).collect::<Vec<_>>(),
+        "requests_per_second": key.rate.per_second(),
+        "burst": key.rate.burst(),
+        "expires_at": key.expires_at.map(|at| at.to_string()),
+        "revoked": revoked,
+    })
 }
 
 fn listed(excess: &[Excess]) -> String {
     excess.iter().map(Excess::to_string).collect::<Vec<_>>().join("; ")
-}
-
-fn record(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    public_id: &PublicId,
-    action: &'static str,
-) -> Result<(), DatabaseError> {
-    let entry = audit::Entry {
-        workspace: cx.workspace,
-        actor: &cx.actor,
-        action,
-        target_type: "key",
-        target_id: public_id.as_str(),
-        at: cx.now,
-    };
-    audit::record(tx, &entry)
 }
 
 fn read(row: &Row) -> Result<Key, DatabaseError> {

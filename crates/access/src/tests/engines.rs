@@ -9,19 +9,19 @@ use tidings_testkit::{FakeClock, PostgresDatabase};
 
 use crate::Access;
 
-pub(super) struct World {
-    pub(super) access: Access,
-    pub(super) clock: Arc<FakeClock>,
+pub(crate) struct World {
+    pub(crate) access: Access,
+    pub(crate) clock: Arc<FakeClock>,
     /// Gone with the value.
     _server: Option<PostgresDatabase>,
 }
 
 impl World {
-    pub(super) async fn memory() -> Self {
+    pub(crate) async fn memory() -> Self {
         Self::on(Database::memory().await.unwrap(), None)
     }
 
-    pub(super) async fn postgres() -> Self {
+    pub(crate) async fn postgres() -> Self {
         let server = PostgresDatabase::schema();
         let options = PostgresOptions { connections: 4, tls: Tls::Disable };
         let database = Database::postgres(&server.url, options).await.unwrap();
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// The same database, seen by a node with a clock and a memory of its own.
-    pub(super) fn another_node(access: &Access, now: Timestamp) -> Access {
+    pub(crate) fn another_node(access: &Access, now: Timestamp) -> Access {
         on(access.database.clone(), FakeClock::at(now))
     }
 }

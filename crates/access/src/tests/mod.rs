@@ -1,6 +1,6 @@
 //! Workspaces, clients and keys as an operator and a caller meet them, on both engines.
 
-mod engines;
+pub(crate) mod engines;
 
 use jiff::ToSpan;
 use tidings_sql::{DatabaseError, Param};
@@ -215,7 +215,7 @@ async fn nobody_gives_what_he_does_not_have(world: &World) {
     let refused = keys::create(&cx, create.clone()).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "a key cannot give what it does not have itself: send, inbox:user, inbox:admin, events"
+        "a key cannot give what it does not have itself: send, inbox:user, inbox:admin, events, reminders:draft, reminders:approve"
     );
     let longer = keys::Create { scopes: own.clone(), expires_at: None, ..create.clone() };
     let refused = keys::create(&cx, longer).await.unwrap_err();
