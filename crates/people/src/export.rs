@@ -48,6 +48,7 @@ struct Line<'a> {
     attributes: serde_json::Value,
     unsubscribed: bool,
     suppressed: bool,
+    timezone: Option<&'a str>,
     created_at: String,
     updated_at: String,
 }
@@ -104,13 +105,14 @@ impl Format {
     }
 }
 
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 9] = [
     "email",
     "first_name",
     "tags",
     "attributes",
     "unsubscribed",
     "suppressed",
+    "timezone",
     "created_at",
     "updated_at",
 ];
@@ -123,12 +125,13 @@ fn line(contact: &Contact) -> Line<'_> {
         attributes: serde_json::to_value(&contact.attributes).expect("attributes are JSON"),
         unsubscribed: contact.unsubscribed,
         suppressed: contact.suppressed,
+        timezone: contact.timezone.as_deref(),
         created_at: keys::time(contact.created_at),
         updated_at: keys::time(contact.updated_at),
     }
 }
 
-fn cells(contact: &Contact) -> [String; 8] {
+fn cells(contact: &Contact) -> [String; 9] {
     let line = line(contact);
     let word = |flag: bool| if flag { "yes" } else { "no" }.to_owned();
     let attributes = match contact.attributes.is_empty() {
@@ -142,6 +145,7 @@ fn cells(contact: &Contact) -> [String; 8] {
         attributes,
         word(line.unsubscribed),
         word(line.suppressed),
+        line.timezone.unwrap_or_default().to_owned(),
         line.created_at,
         line.updated_at,
     ]
@@ -191,8 +195,8 @@ mod tests {
 
     async fn an_export_is_a_file_that_an_import_takes(bed: &Bed) {
         let (acme, other) = (bed.cx().await, bed.make_workspace("other").await);
-        let mut text = "email,first name,tags,attributes,unsubscribed\n\
-            ada@example.org,\"Ada, \"\"the first\"\"\",b;a,\"{\"\"plan\"\":\"\"pro\"\",\"\"seats\"\":7}\",\n\
+        let mut text = "email,first name,tags,attributes,unsubscribed,time zone\n\
+            ada@example.org,\"Ada, \"\"the first\"\"\",b;a,\"{\"\"plan\"\":\"\"pro\"\",\"\"seats\"\":7}\",,asia/tokyo\n\
             +bob@example.org,=1+1,,,yes\n"
             .to_owned();
         for number in 0..300 {
@@ -209,6 +213,7 @@ mod tests {
         let (jsonl, _) = exported(&acme, Format::Jsonl).await;
         let first: serde_json::Value = serde_json::from_str(jsonl.lines().next().unwrap()).unwrap();
         assert_eq!(first["attributes"]["seats"], 7);
+        assert_eq!(first["timezone"], "Asia/Tokyo");
         assert_eq!(jsonl.lines().count(), 302);
     }
 }

@@ -26,6 +26,8 @@ pub const SUPPRESSED: &str = "subscriber.suppressed";
 pub const REPLIED: &str = "email.replied";
 pub const OPENED: &str = "email.opened";
 pub const CLICKED: &str = "email.clicked";
+pub const ENTERED_SEGMENT: &str = "segment.entered";
+pub const LEFT_SEGMENT: &str = "segment.left";
 
 /// What has more characters is cut: no text of an event is there to be read.
 const MAX_TEXT: usize = 1_000;
@@ -73,7 +75,12 @@ impl Heard {
 
 /// Sequences hear of it if the transaction is committed.
 pub fn tell(tx: &mut Tx<'_>, cx: &Cx, heard: &Heard) -> Result<(), DatabaseError> {
-    tx.enqueue(&heard.to_message(cx), cx.now()).map_err(|error| match error {
+    enqueue(tx, cx, &heard.to_message(cx))
+}
+
+/// A message that is sent if the transaction is committed.
+pub(crate) fn enqueue(tx: &mut Tx<'_>, cx: &Cx, message: &Outgoing) -> Result<(), DatabaseError> {
+    tx.enqueue(message, cx.now()).map_err(|error| match error {
         EnqueueError::Database(error) => error,
         EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
     })
@@ -109,12 +116,15 @@ pub(crate) fn is_heard(tx: &mut Tx<'_>, cx: &Cx, action: Action) -> Result<bool,
     match name_of(action) {
         None => Ok(false),
         Some(UNSUBSCRIBED) => Ok(true),
-        Some(name) => {
-            let sql = "SELECT 1 FROM sequence_listens WHERE workspace_id = $1 AND event_name = $2 LIMIT 1";
-            let params = [Param::Int(cx.workspace_id().get()), Param::Text(name)];
-            Ok(!tx.query(sql, &params)?.is_empty())
-        }
+        Some(name) => is_listened_for(tx, cx, name),
     }
+}
+
+/// Whether a sequence listens for events of this name.
+pub fn is_listened_for(tx: &mut Tx<'_>, cx: &Cx, name: &str) -> Result<bool, DatabaseError> {
+    let sql = "SELECT 1 FROM sequence_listens WHERE workspace_id = $1 AND event_name = $2 LIMIT 1";
+    let params = [Param::Int(cx.workspace_id().get()), Param::Text(name)];
+    Ok(!tx.query(sql, &params)?.is_empty())
 }
 
 /// Whether there is a sequence at all. Where there is none nobody is in one.

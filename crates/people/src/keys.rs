@@ -1,6 +1,6 @@
 //! The keys of a subscriber's items in the main table and of his events, as seed 000 has them.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tidings_kernel::{EmailAddress, Key};
 
 pub const PROFILE: &str = "PROFILE";
@@ -86,6 +86,34 @@ pub fn failed_at(id: &str) -> Key {
     Key::new(format!("EXECUTION#{id}"), "FAILED")
 }
 
+/// That an execution was taken out. Whoever still has it in hand takes back what it would send.
+pub fn stopped(id: &str) -> Key {
+    Key::new(format!("EXECUTION#{id}"), "STOPPED")
+}
+
+/// So long that is remembered: no queue keeps a message for longer.
+pub const STOP_REMEMBERED: SignedDuration = SignedDuration::from_hours(30 * 24);
+
+/// Over so many items the numbers of a step are spread.
+const SHARDS: u8 = 4;
+
+/// How many people came to the steps of a sequence: the partition of one.
+pub fn funnel_of(sequence: &str) -> String {
+    format!("FUNNEL#{sequence}")
+}
+
+/// What the keys in it begin with of one version.
+pub fn funnel_version(version: i64) -> String {
+    format!("V#{version:010}#")
+}
+
+/// The numbers of a step, or of the sequence as a whole if it is empty. Which of the items has them, chance decides: the id of
+/// an execution.
+pub fn funnel(sequence: &str, version: i64, step: &str, id: &str) -> Key {
+    let shard = id.as_bytes().last().copied().unwrap_or_default() % SHARDS;
+    Key::new(funnel_of(sequence), format!("{}{step}#{shard}", funnel_version(version)))
+}
+
 /// What takes an execution further when its wait is over.
 pub fn execution_timer(id: &str) -> String {
     format!("execution/{id}")
@@ -116,6 +144,11 @@ pub fn failed_entry(email: &EmailAddress, sequence: &str, at: Timestamp, id: &st
 pub fn failed_of(sort: &str) -> Option<Key> {
     let (sequence, rest) = sort.strip_prefix(FAILED)?.split_once('#')?;
     Some(Key::new(format!("FAILED#{sequence}"), rest))
+}
+
+/// Which customers are reminded of invoices at this address: the partition of it, in the table of the reminders.
+pub fn reminded(email: &EmailAddress) -> String {
+    format!("EMAIL#{email}")
 }
 
 /// A time as the keys and attributes of the items have it: `2026-03-17T10:30:00.000Z`. It sorts as it reads.

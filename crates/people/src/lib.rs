@@ -10,4 +10,5 @@ pub mod import;
 pub mod keys;
 mod news;
 pub mod race;
+pub mod segments;
 pub mod suppression;

@@ -13,8 +13,11 @@ use crate::consent::proof::Action;
 use crate::contacts::ContactId;
 use crate::suppression::Suppression;
 
-pub(crate) fn created(cx: &Cx, contact: i64, email: &EmailAddress) -> Announcement {
-    let data = json!({ "contact_id": contact, "email": email.as_str() });
+pub(crate) fn created(cx: &Cx, contact: i64, email: Option<&EmailAddress>) -> Announcement {
+    let mut data = json!({ "contact_id": contact });
+    if let Some(email) = email {
+        data["email"] = email.as_str().into();
+    }
     news(EventType::ContactCreated, contact.to_string(), cx.now(), data)
 }
 

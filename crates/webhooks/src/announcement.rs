@@ -82,7 +82,7 @@ pub async fn message(
 /// Whether somebody wants to know of what is of this type: one look for whoever has much to tell.
 pub async fn wanted(cx: &Cx, kind: EventType) -> Result<bool, DatabaseError> {
     let workspace = cx.workspace_id().get();
-    let wanted = cx.database().read(move |tx| listening(tx, workspace)).await?;
+    let wanted = cx.database().glance(move |tx| listening(tx, workspace)).await?;
     Ok(is_among(&wanted, kind))
 }
 

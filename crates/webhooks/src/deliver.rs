@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
-use tidings_access::{Access, Cx};
+use serde_json::json;
+use tidings_access::{Access, Change, Cx};
 use tidings_jobs::contracts::WebhookDelivery;
 use tidings_jobs::{Outcome, Work};
 use tidings_kernel::{Timer, TimerChange, queues};
@@ -25,13 +26,22 @@ const CLAIM: SignedDuration = SignedDuration::from_secs(45);
 /// A message that comes before its time by no more than the clocks of two nodes may differ waits; one that comes long
 /// before is a repeat, and the timer has another.
 const EARLY: SignedDuration = SignedDuration::from_mins(5);
-/// So many attempts one endpoint gets at once from one process: a slow one must not hold up all the others.
-const AT_ONCE: usize = 4;
 
 pub(crate) struct Deliver {
     access: Access,
     poster: Poster,
-    busy: Arc<Mutex<HashMap<EndpointId, usize>>>,
+    busy: Busy,
+}
+
+/// What this process has to do with each endpoint now.
+type Busy = Arc<Mutex<HashMap<EndpointId, Load>>>;
+
+#[derive(Default)]
+struct Load {
+    /// Attempts under way.
+    running: usize,
+    /// How many were turned away since there was nothing to do.
+    turned_away: usize,
 }
 
 /// A delivery that is ours for a while, with all that an attempt needs.
@@ -66,9 +76,12 @@ impl Deliver {
         let Some(endpoint) = endpoint else {
             return Ok(Outcome::dead(format!("there is no delivery {id}")));
         };
-        let Some(_seat) = Seat::take(&self.busy, endpoint) else {
-            let reason = format!("endpoint {endpoint} has enough attempts under way");
-            return Ok(Outcome::wait(reason, Duration::from_secs(2)));
+        let _seat = match Seat::take(&self.busy, endpoint) {
+            Ok(seat) => seat,
+            Err(wait) => {
+                let reason = format!("endpoint {endpoint} has enough attempts under way");
+                return Ok(Outcome::wait(reason, wait));
+            }
         };
         let claim = match claim(cx, id).await? {
             Claimed::Ours(claim) => claim,
@@ -115,29 +128,34 @@ impl Work<WebhookDelivery> for Deliver {
 
 /// One of the attempts that an endpoint gets at once.
 struct Seat {
-    busy: Arc<Mutex<HashMap<EndpointId, usize>>>,
+    busy: Busy,
     endpoint: EndpointId,
 }
 
 impl Seat {
-    fn take(busy: &Arc<Mutex<HashMap<EndpointId, usize>>>, endpoint: EndpointId) -> Option<Self> {
-        let mut counts = busy.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(endpoint).or_default();
-        if *count >= AT_ONCE {
-            return None;
+    /// Or how long to wait for one.
+    fn take(busy: &Busy, endpoint: EndpointId) -> Result<Self, Duration> {
+        let mut loads = busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let load = loads.entry(endpoint).or_default();
+        if load.running >= rules::AT_ONCE {
+            let wait = rules::turned_away(load.turned_away);
+            load.turned_away += 1;
+            return Err(wait);
         }
-        *count += 1;
-        Some(Self { busy: Arc::clone(busy), endpoint })
+        load.running += 1;
+        Ok(Self { busy: Arc::clone(busy), endpoint })
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut counts = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.endpoint) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.endpoint);
+        let mut loads = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(load) = loads.get_mut(&self.endpoint) {
+            load.running -= 1;
+            // One of them has its turn.
+            load.turned_away = load.turned_away.saturating_sub(1);
+            if load.running == 0 {
+                loads.remove(&self.endpoint);
             }
         }
     }
@@ -348,8 +366,9 @@ impl Record {
         let [workspace, endpoint] = self.endpoint();
         let now = Param::Int(self.now.as_millisecond());
         if tx.execute(sql, &[workspace, endpoint, now, Param::Text(reason)])? > 0 {
-            let id = self.claim.endpoint.to_string();
-            self.cx.record(tx, "webhook.disable", "webhook", &id)?;
+            let change = Change::new("webhook.disable", "webhook", self.claim.endpoint)
+                .between(json!({ "disabled": null }), json!({ "disabled": reason }));
+            self.cx.record_change(tx, &change)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use tidings_access::{Cx, Limit, Page};
+use tidings_access::{Change, Cx, Limit, Page};
 use tidings_jobs::contracts::Object;
 use tidings_kernel::{TimerChange, hex};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
@@ -176,6 +176,9 @@ pub async fn send_test(cx: &Cx, endpoint: EndpointId) -> Result<Delivery, Endpoi
             now: within.now().as_millisecond(),
         };
         let id = fanout::insert(tx, &new)?.ok_or(DatabaseError::NoRow)?;
+        let told = json!({ "delivery": id.get() });
+        let change = Change::new("webhook.test", "webhook", endpoint).after(told);
+        within.record_change(tx, &change)?;
         let (delivery, _) = load(tx, &within, id)?.ok_or(DatabaseError::NoRow)?;
         Ok(delivery)
     });
@@ -199,7 +202,9 @@ pub async fn replay(cx: &Cx, id: DeliveryId) -> Result<Delivery, ReplayError> {
             Err(_) => return Err(ReplayError::Disabled(id)),
         }
         begin_again(tx, &within, id)?;
-        within.record(tx, "webhook_delivery.replay", "webhook_delivery", &id.to_string())?;
+        let change = Change::new("webhook_delivery.replay", "webhook_delivery", id)
+            .between(json!({ "status": delivery.status.as_str() }), json!({ "status": "pending" }));
+        within.record_change(tx, &change)?;
         let (delivery, _) = load(tx, &within, id)?.ok_or(ReplayError::Missing(id))?;
         Ok(delivery)
     });
@@ -229,7 +234,9 @@ pub async fn replay_failed(
             begin_again(tx, &within, DeliveryId::from(row.int(0)?))?;
         }
         if !rows.is_empty() {
-            within.record(tx, "webhook.replay", "webhook", &endpoint.to_string())?;
+            let told = json!({ "since": since.to_string(), "deliveries": rows.len() });
+            let change = Change::new("webhook.replay", "webhook", endpoint).after(told);
+            within.record_change(tx, &change)?;
         }
         Ok(Replayed { count: rows.len() as u64, more: rows.len() as i64 == REPLAYED })
     });

@@ -7,7 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_access::{Cx, Limit, Page};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, Limit, Page};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::event_type::EventTypes;
@@ -166,8 +167,9 @@ pub async fn rotate_secret(cx: &Cx, id: EndpointId) -> Result<Issued, FindError>
             Param::Int(now.as_millisecond() + OVERLAP.as_millis() as i64),
             Param::Int(now.as_millisecond()),
         ];
-        let changed = tx.execute(sql, &params)? > 0;
-        let endpoint = changed_to(tx, &within, id, changed.then_some("webhook.rotate_secret"))?;
+        let before = load(tx, &within, id)?;
+        tx.execute(sql, &params)?;
+        let endpoint = changed_to(tx, &within, &before, "webhook.rotate_secret")?;
         Ok(Issued { endpoint, secret: secret.clone() })
     });
     rotate.await
@@ -198,10 +200,10 @@ pub async fn delete(cx: &Cx, id: EndpointId) -> Result<(), FindError> {
                WHERE workspace_id = $1 AND id = $2 AND deleted_at IS NULL";
     let within = cx.clone();
     let delete = cx.database().write(move |tx| {
-        if tx.execute(sql, &[ours(&within), Param::Int(id.get()), now(&within)])? == 0 {
-            return Err(FindError::Missing(id));
-        }
-        Ok(within.record(tx, "webhook.delete", "webhook", &id.to_string())?)
+        let before = load(tx, &within, id)?;
+        tx.execute(sql, &[ours(&within), Param::Int(id.get()), now(&within)])?;
+        let change = Change::new("webhook.delete", "webhook", id).before(told(&before));
+        Ok(within.record_change(tx, &change)?)
     });
     delete.await
 }
@@ -214,8 +216,11 @@ async fn switch(
 ) -> Result<Endpoint, FindError> {
     let within = cx.clone();
     let switch = cx.database().write(move |tx| {
-        let changed = tx.execute(sql, &[ours(&within), Param::Int(id.get()), now(&within)])? > 0;
-        changed_to(tx, &within, id, changed.then_some(action))
+        let before = load(tx, &within, id)?;
+        if tx.execute(sql, &[ours(&within), Param::Int(id.get()), now(&within)])? == 0 {
+            return Ok(before);
+        }
+        changed_to(tx, &within, &before, action)
     });
     switch.await
 }
@@ -240,7 +245,6 @@ fn insert(tx: &mut Tx<'_>, cx: &Cx, cmd: &Create, secret: &Secret) -> Result<Iss
     ];
     let inserted = tx.query(sql, &params)?;
     let id = EndpointId::from(inserted.first().ok_or(DatabaseError::NoRow)?.int(0)?);
-    cx.record(tx, "webhook.create", "webhook", &id.to_string())?;
     let endpoint = Endpoint {
         id,
         url: cmd.url.to_string(),
@@ -253,6 +257,8 @@ fn insert(tx: &mut Tx<'_>, cx: &Cx, cmd: &Create, secret: &Secret) -> Result<Iss
         created_at: cx.now(),
         updated_at: cx.now(),
     };
+    let change = Change::new("webhook.create", "webhook", id).after(told(&endpoint));
+    cx.record_change(tx, &change)?;
     Ok(Issued { endpoint, secret: secret.clone() })
 }
 
@@ -263,6 +269,12 @@ fn change(tx: &mut Tx<'_>, cx: &Cx, id: EndpointId, cmd: &Update) -> Result<Endp
         Some(description) => description.as_ref().map(Description::as_str),
         None => found.description.as_deref(),
     };
+    let is_same = url == found.url
+        && description == found.description.as_deref()
+        && cmd.event_types.as_ref().is_none_or(|types| *types == found.event_types);
+    if is_same {
+        return Ok(found);
+    }
     let types = cmd.event_types.as_ref().unwrap_or(&found.event_types).to_json();
     let sql = "UPDATE webhook_endpoints
                SET url = $3, description = $4, event_types = $5, updated_at = $6
@@ -276,19 +288,30 @@ fn change(tx: &mut Tx<'_>, cx: &Cx, id: EndpointId, cmd: &Update) -> Result<Endp
         now(cx),
     ];
     tx.execute(sql, &params)?;
-    changed_to(tx, cx, id, Some("webhook.update"))
+    changed_to(tx, cx, &found, "webhook.update")
 }
 
 fn changed_to(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    id: EndpointId,
-    action: Option<&'static str>,
+    before: &Endpoint,
+    action: &'static str,
 ) -> Result<Endpoint, FindError> {
-    if let Some(action) = action {
-        cx.record(tx, action, "webhook", &id.to_string())?;
-    }
-    load(tx, cx, id)
+    let after = load(tx, cx, before.id)?;
+    let change = Change::new(action, "webhook", before.id).between(told(before), told(&after));
+    cx.record_change(tx, &change)?;
+    Ok(after)
+}
+
+/// As the audit log has it, without its secrets.
+fn told(endpoint: &Endpoint) -> Value {
+    json!({
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "event_types": serde_json::from_str::<Value>(&endpoint.event_types.to_json()).ok(),
+        "disabled": endpoint.disabled.as_ref().map(|disabled| disabled.reason.as_str()),
+        "previous_secret_until": endpoint.previous_secret_until.map(|at| at.to_string()),
+    })
 }
 
 const SELECT: &str =

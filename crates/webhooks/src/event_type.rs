@@ -21,6 +21,10 @@ pub enum EventType {
     ContactCreated,
     ContactUpdated,
     ContactDeleted,
+    /// Two contacts are one person.
+    ContactMerged,
+    /// They are not.
+    ContactUnmerged,
     ContactSubscribed,
     ContactUnsubscribed,
     ContactResubscribed,
@@ -31,6 +35,15 @@ pub enum EventType {
     CampaignFailed,
     /// A step of a sequence says so.
     SequenceStep,
+    /// Somebody meets the condition of a segment now.
+    SegmentEntered,
+    SegmentLeft,
+    /// A draft of a reminder waits for somebody to approve it.
+    ApprovalRequested,
+    ApprovalApproved,
+    ApprovalRejected,
+    ReminderSent,
+    ReminderFailed,
 }
 
 /// An event that is sent on request, to one endpoint, whatever that wants.
@@ -44,7 +57,7 @@ pub struct EventTypeError(String);
 const ECHOED: usize = 40;
 
 impl EventType {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 32] = [
         Self::EmailSent,
         Self::EmailDelivered,
         Self::EmailDelayed,
@@ -59,6 +72,8 @@ impl EventType {
         Self::ContactCreated,
         Self::ContactUpdated,
         Self::ContactDeleted,
+        Self::ContactMerged,
+        Self::ContactUnmerged,
         Self::ContactSubscribed,
         Self::ContactUnsubscribed,
         Self::ContactResubscribed,
@@ -68,6 +83,13 @@ impl EventType {
         Self::CampaignCancelled,
         Self::CampaignFailed,
         Self::SequenceStep,
+        Self::SegmentEntered,
+        Self::SegmentLeft,
+        Self::ApprovalRequested,
+        Self::ApprovalApproved,
+        Self::ApprovalRejected,
+        Self::ReminderSent,
+        Self::ReminderFailed,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -86,6 +108,8 @@ impl EventType {
             Self::ContactCreated => "contact.created",
             Self::ContactUpdated => "contact.updated",
             Self::ContactDeleted => "contact.deleted",
+            Self::ContactMerged => "contact.merged",
+            Self::ContactUnmerged => "contact.unmerged",
             Self::ContactSubscribed => "contact.subscribed",
             Self::ContactUnsubscribed => "contact.unsubscribed",
             Self::ContactResubscribed => "contact.resubscribed",
@@ -95,6 +119,13 @@ impl EventType {
             Self::CampaignCancelled => "campaign.cancelled",
             Self::CampaignFailed => "campaign.failed",
             Self::SequenceStep => "sequence.step",
+            Self::SegmentEntered => "segment.entered",
+            Self::SegmentLeft => "segment.left",
+            Self::ApprovalRequested => "approval.requested",
+            Self::ApprovalApproved => "approval.approved",
+            Self::ApprovalRejected => "approval.rejected",
+            Self::ReminderSent => "reminder.sent",
+            Self::ReminderFailed => "reminder.failed",
         }
     }
 }

@@ -9,6 +9,7 @@ use tidings_jobs::{Outcome, Work};
 use tidings_kernel::{EmailAddress, hex};
 use tidings_sql::{DatabaseError, Param, Tx};
 
+use crate::keep;
 use crate::rows::{self, DeliveryId, EndpointId};
 
 pub(crate) struct Fanout {
@@ -73,8 +74,8 @@ fn fan_out(tx: &mut Tx<'_>, event: &WebhookFanout, now: i64) -> Result<(), Datab
     Ok(())
 }
 
-/// Whether the contact was erased since it was announced: then its address must not come back by this way. An address
-/// that nobody has counts as erased.
+/// Whether the contact, or whoever else had the address, was erased since it was announced: then it must not come back
+/// by this way. Somebody new may have the address by now.
 fn is_erased(tx: &mut Tx<'_>, workspace: i64, data: &Object) -> Result<bool, DatabaseError> {
     let contact = data.get("contact_id").and_then(Value::as_i64);
     if let Some(contact) = contact {
@@ -89,7 +90,8 @@ fn is_erased(tx: &mut Tx<'_>, workspace: i64, data: &Object) -> Result<bool, Dat
     let value = address.as_ref().map_or(email, EmailAddress::as_str);
     let sql = "SELECT id FROM channel_identities
                WHERE workspace_id = $1 AND channel = 'email' AND value = $2";
-    Ok(tx.query(sql, &[Param::Int(workspace), Param::Text(value)])?.is_empty())
+    let has = !tx.query(sql, &[Param::Int(workspace), Param::Text(value)])?.is_empty();
+    Ok(!has && keep::was_erased(tx, workspace, value)?)
 }
 
 /// Makes a delivery and asks for its first attempt, unless the endpoint has been told before.

@@ -1,8 +1,10 @@
 //! How long what was told is kept, and how it is forgotten when a person is.
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::{SignedDuration, Timestamp};
+use sha2::Sha256;
 use tidings_access::{Access, Cx};
-use tidings_kernel::EmailAddress;
+use tidings_kernel::{EmailAddress, hex};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use crate::fanout::hash;
@@ -18,6 +20,11 @@ const LOST_AFTER_DAYS: i64 = 3;
 /// is not told any more. Tells how many deliveries that were.
 pub fn erase(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<u64, DatabaseError> {
     let workspace = cx.workspace_id().get();
+    if let Some(hash) = secret_hash(tx, workspace, email.as_str())? {
+        let sql = "INSERT INTO webhook_erasures (workspace_id, address_hash, erased_at) VALUES ($1, $2, $3)
+                   ON CONFLICT (workspace_id, address_hash) DO UPDATE SET erased_at = excluded.erased_at";
+        tx.execute(sql, &[Param::Int(workspace), Param::Text(&hash), cx.now().into()])?;
+    }
     let about = hash(workspace, email.as_str());
     let params = [Param::Int(workspace), Param::Text(&about)];
     // An endpoint may have answered with what it was told.
@@ -32,6 +39,33 @@ pub fn erase(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<u64, Data
     tx.execute(bodies, &params)
 }
 
+/// Whether an address was erased not long ago. Nothing is known of those that never were here.
+pub(crate) fn was_erased(
+    tx: &mut Tx<'_>,
+    workspace: i64,
+    email: &str,
+) -> Result<bool, DatabaseError> {
+    let Some(hash) = secret_hash(tx, workspace, email)? else { return Ok(false) };
+    let sql =
+        "SELECT erased_at FROM webhook_erasures WHERE workspace_id = $1 AND address_hash = $2";
+    Ok(!tx.query(sql, &[Param::Int(workspace), Param::Text(&hash)])?.is_empty())
+}
+
+/// As an erasure keeps an address: with the secret of the workspace. `None` if nobody was ever erased there.
+fn secret_hash(
+    tx: &mut Tx<'_>,
+    workspace: i64,
+    email: &str,
+) -> Result<Option<String>, DatabaseError> {
+    let sql = "SELECT secret FROM suppression_keys WHERE workspace_id = $1";
+    let rows = tx.query(sql, &[Param::Int(workspace)])?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut mac = Hmac::<Sha256>::new_from_slice(row.text(0)?.as_bytes())
+        .expect("a key of this hash can have any length");
+    mac.update(format!("webhook\n{email}").as_bytes());
+    Ok(Some(hex(&mac.finalize().into_bytes())))
+}
+
 /// Deletes up to `batch` old bodies and up to `batch` old deliveries, in all workspaces, and gives up as many that nobody
 /// comes for. Tells how many: if that is not less than `batch`, there may be more.
 pub async fn sweep(access: &Access, batch: usize) -> Result<usize, DatabaseError> {
@@ -41,7 +75,8 @@ pub async fn sweep(access: &Access, batch: usize) -> Result<usize, DatabaseError
         let bodies = clear_bodies(tx, days_before(now, BODIES_KEPT_DAYS), batch)?;
         let rows = delete_rows(tx, days_before(now, ROWS_KEPT_DAYS), batch)?;
         let lost = give_up_lost(tx, now, batch)?;
-        Ok::<_, DatabaseError>(bodies.max(rows).max(lost))
+        let erased = forget_erasures(tx, days_before(now, ROWS_KEPT_DAYS), batch)?;
+        Ok::<_, DatabaseError>(bodies.max(rows).max(lost).max(erased))
     });
     Ok(usize::try_from(swept.await?).unwrap_or(usize::MAX))
 }
@@ -82,6 +117,20 @@ fn delete_rows(tx: &mut Tx<'_>, before: i64, batch: i64) -> Result<u64, Database
         tx.execute("DELETE FROM webhook_attempts WHERE delivery_id = $1", &[id])?;
         let sql = "DELETE FROM webhook_deliveries WHERE id = $1 AND status <> 'pending'";
         deleted += tx.execute(sql, &[id])?;
+    }
+    Ok(deleted)
+}
+
+fn forget_erasures(tx: &mut Tx<'_>, before: i64, batch: i64) -> Result<u64, DatabaseError> {
+    let old = "SELECT workspace_id, address_hash FROM webhook_erasures
+               WHERE erased_at < $1 ORDER BY erased_at LIMIT $2";
+    let rows = tx.query(old, &[Param::Int(before), Param::Int(batch)])?;
+    let mut deleted = 0;
+    for row in &rows {
+        let sql = "DELETE FROM webhook_erasures
+                   WHERE workspace_id = $1 AND address_hash = $2 AND erased_at < $3";
+        let params = [Param::Int(row.int(0)?), Param::Text(row.text(1)?), Param::Int(before)];
+        deleted += tx.execute(sql, &params)?;
     }
     Ok(deleted)
 }

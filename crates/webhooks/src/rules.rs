@@ -21,6 +21,12 @@ const RETRIES: [Duration; 7] = [
     Duration::from_secs(14 * HOUR),
 ];
 
+/// So many attempts one endpoint gets at once from one process: a slow one must not hold up all the others.
+pub(crate) const AT_ONCE: usize = 4;
+/// How long the first of those wait that find it busy, and the last.
+const BUSY: Duration = Duration::from_secs(2);
+const BUSY_MOST: Duration = Duration::from_secs(5 * MINUTE);
+
 /// An endpoint that failed so often in a row, for so long, is no longer tried.
 const HOPELESS_FAILURES: i64 = 30;
 const HOPELESS_AFTER: SignedDuration = SignedDuration::from_hours(3 * 24);
@@ -71,6 +77,13 @@ fn retry_after(delivery: DeliveryId, attempts: i64) -> Option<Duration> {
     Some(delay + delay / 5 * u32::try_from(share).unwrap_or(0) / 1000)
 }
 
+/// How long a delivery waits whose endpoint is busy: the longer, the more of them were turned away before it. A queue of
+/// thousands for a slow endpoint would otherwise come every moment, and be in the way of all others.
+pub(crate) fn turned_away(before: usize) -> Duration {
+    let steps = u32::try_from(before / AT_ONCE).unwrap_or(u32::MAX);
+    BUSY.saturating_mul(steps.saturating_add(1)).min(BUSY_MOST)
+}
+
 /// Whether an endpoint is given up. The failures include the one now.
 pub(crate) fn is_hopeless(failures: i64, failing_since: Timestamp, now: Timestamp) -> bool {
     failures >= HOPELESS_FAILURES && now.duration_since(failing_since) > HOPELESS_AFTER
@@ -82,7 +95,7 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{RETRIES, Verdict, is_hopeless, judge, retry_after};
+    use super::{RETRIES, Verdict, is_hopeless, judge, retry_after, turned_away};
     use crate::post::{Answer, Attempt};
     use crate::rows::DeliveryId;
 
@@ -125,6 +138,15 @@ mod tests {
             first.insert(retry_after(delivery, 3).unwrap());
         }
         assert!(first.len() > 80, "only {} different delays", first.len());
+    }
+
+    #[test]
+    fn who_waits_for_a_busy_endpoint_waits_in_line() {
+        for (before, seconds) in
+            [(0, 2), (3, 2), (4, 4), (39, 20), (400, 202), (10_000, 300), (usize::MAX, 300)]
+        {
+            assert_eq!(turned_away(before), Duration::from_secs(seconds), "{before}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Audiences: the lists that people are subscribed to.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, DisplayName, Limit, Page, Slug};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, DisplayName, Limit, Page, Slug};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::AudienceId;
@@ -72,8 +73,10 @@ pub async fn create(cx: &Cx, cmd: Create) -> Result<Audience, CreateError> {
         let rows = tx.query(sql, &params)?;
         let Some(row) = rows.first() else { return Err(CreateError::Taken(cmd.slug.clone())) };
         let id = AudienceId::from(row.int(0)?);
-        within.record(tx, "audience.create", "audience", cmd.slug.as_str())?;
-        Ok(load_by_id(tx, &within, id)?.ok_or(DatabaseError::NoRow)?)
+        let made = load_by_id(tx, &within, id)?.ok_or(DatabaseError::NoRow)?;
+        let change = Change::new("audience.create", "audience", &cmd.slug).after(told(&made));
+        within.record_change(tx, &change)?;
+        Ok(made)
     });
     create.await
 }
@@ -132,10 +135,21 @@ pub async fn update(cx: &Cx, cmd: Update) -> Result<Audience, FindError> {
             Param::Int(within.now().as_millisecond()),
         ];
         tx.execute(sql, &params)?;
-        within.record(tx, "audience.update", "audience", cmd.slug.as_str())?;
+        let change = Change::new("audience.update", "audience", &cmd.slug)
+            .between(told(&before), told(&after));
+        within.record_change(tx, &change)?;
         Ok(after)
     });
     update.await
+}
+
+/// As the audit log has it.
+fn told(audience: &Audience) -> Value {
+    json!({
+        "name": audience.name.as_str(),
+        "double_opt_in": audience.double_opt_in,
+        "confirm_template_key": audience.confirm_template_key.as_ref().map(Line::as_str),
+    })
 }
 
 const SELECT: &str =

@@ -157,6 +157,7 @@ fn try_confirm(
     if !waiting.is_open(cx.now()) {
         return Err(ConfirmError::Expired { id, at: waiting.expires_at });
     }
+    let before = subscription.told();
     subscription.agree(cx.now());
     subscription.verified_at = Some(cx.now());
     rows::save(tx, cx, &subscription)?;
@@ -170,7 +171,7 @@ fn try_confirm(
     tx.execute(sql, &params)?;
     let change = (Action::Confirmed, subscription.about());
     proof::write(tx, cx, subscription.contact, change, act)?;
-    cx.record(tx, "subscription.confirm", "subscription", &id.to_string())?;
+    cx.record_change(tx, &subscription.audited("subscription.confirm", Some(before)))?;
     let left = contact.left_at.is_some() || marked;
     Ok((subscription, left.then_some(seen)))
 }

@@ -2,7 +2,8 @@
 //! either is enough: who leaves is written first where it is durable soonest, who comes back is let in last.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
+use serde_json::json;
+use tidings_access::{Change, Cx, StorageError};
 use tidings_kernel::{EmailAddress, Expect, Update, Value, tables};
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -32,9 +33,14 @@ pub(super) fn leave(
     rows::void_requests(tx, cx, contact, None)?;
     if changed {
         proof::write(tx, cx, contact, (Action::Unsubscribed, About::default()), act)?;
-        cx.record(tx, "contact.unsubscribe", "contact", &contact.to_string())?;
+        cx.record_change(tx, &audited("contact.unsubscribe", contact, true))?;
     }
     Ok(changed)
+}
+
+fn audited(action: &'static str, contact: ContactId, left: bool) -> Change {
+    let told = |left: bool| json!({ "unsubscribed": left });
+    Change::new(action, "contact", contact).between(told(!left), told(left))
 }
 
 /// Marks the items, each time: the one before may have died in front of them.
@@ -195,7 +201,7 @@ fn unmark(
     ];
     tx.execute(sql, &params)?;
     proof::write(tx, cx, contact, (Action::Resubscribed, About::default()), act)?;
-    cx.record(tx, "contact.resubscribe", "contact", &contact.to_string())?;
+    cx.record_change(tx, &audited("contact.resubscribe", contact, false))?;
     Ok(Came::Back)
 }
 
@@ -212,10 +218,11 @@ fn leave_the_rest(
         if other.id == kept || other.status == Status::Unsubscribed || since {
             continue;
         }
+        let before = other.told();
         other.leave(left_at, None, cx.now());
         rows::save(tx, cx, &other)?;
         proof::write(tx, cx, contact, (Action::Unsubscribed, other.about()), act)?;
-        cx.record(tx, "subscription.unsubscribe", "subscription", &other.id.to_string())?;
+        cx.record_change(tx, &other.audited("subscription.unsubscribe", Some(before)))?;
     }
     Ok(())
 }

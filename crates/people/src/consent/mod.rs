@@ -13,6 +13,7 @@ pub mod confirmations;
 mod contact;
 pub(crate) mod erased;
 mod everything;
+pub mod merged;
 pub mod preferences;
 pub mod proof;
 mod rows;

@@ -1,11 +1,13 @@
 //! Preferences: which topics somebody has switched off. What he never touched is on.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, Slug, StorageError};
+use serde_json::json;
+use tidings_access::{Change, Cx, Slug, StorageError};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::contact;
 use super::everything::Marks;
+use super::merged;
 use super::proof::{self, About, Act, Action, Line, text};
 use super::topics::{self, Topic};
 use super::{By, Whom};
@@ -113,6 +115,9 @@ fn try_switch(tx: &mut Tx<'_>, cx: &Cx, cmd: &Switch) -> Result<(), SwitchError>
         let rows = tx.query(sql, &params)?;
         let was_on =
             rows.first().map_or(Ok(true), |row| Ok::<_, DatabaseError>(row.text(0)? == "on"))?;
+        if !was_on && !*on {
+            merged::said_again(tx, cx, contact.id)?;
+        }
         if was_on == *on || (*on && cmd.act.by == By::Import) {
             continue;
         }
@@ -150,7 +155,9 @@ fn save(
     };
     let about = About { topic: Some(topic.id), ..About::default() };
     proof::write(tx, cx, contact, (action, about), act)?;
-    cx.record(tx, audited, "contact", &contact.to_string())
+    let told = |on: bool| json!({ "topic": topic.slug.as_str(), "on": on });
+    let change = Change::new(audited, "contact", contact).before(told(!on)).after(told(on));
+    cx.record_change(tx, &change)
 }
 
 fn all(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<Vec<Preference>, DatabaseError> {

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde_json::json;
 use tidings_access::{ClientId, Cx, Limit, Page, Slug, row_ids};
+use tidings_jobs::happened::{Happened, by_email};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::contact;
@@ -16,6 +17,7 @@ use super::{AudienceId, By, TopicId, Whom, WordError};
 use crate::contacts::ContactId;
 use crate::heard;
 use crate::news;
+use crate::segments;
 
 row_ids! {
     /// A row of the log.
@@ -159,12 +161,44 @@ pub(super) fn write(
     if let Some(told) = news::consent(cx, id, action, data) {
         tidings_webhooks::announce(cx, tx, &told)?;
     }
-    if !heard::is_heard(tx, cx, action)? {
+    segments::changed(tx, cx, &[contact])?;
+    let is_heard = heard::is_heard(tx, cx, action)?;
+    let happened = happened_by(action, act);
+    if !is_heard && happened.is_none() {
         return Ok(());
     }
     let addresses = contact::addresses(tx, cx, contact)?;
+    if let (Some(event_type), Some(email)) = (happened, addresses.first()) {
+        let happened = Happened {
+            event_type,
+            cause: id.to_string(),
+            who: by_email(email.as_str()),
+            at: cx.now(),
+            object_id: about.audience.map(|audience| format!("audience {audience}")),
+            payload: [
+                ("source".to_owned(), act.source.as_str().into()),
+                ("reason".to_owned(), act.reason.as_ref().map(Line::as_str).into()),
+            ]
+            .into_iter()
+            .collect(),
+        };
+        heard::enqueue(tx, cx, &happened.to_message(cx.workspace(), cx.now()))?;
+    }
+    if !is_heard {
+        return Ok(());
+    }
     let place = heard::Place { audience: about.audience, client: about.client };
     heard::changed(tx, cx, (action, place), &[heard::Changed { proof: id, addresses }])
+}
+
+/// What is on his timeline then. What a program told is nothing that he did.
+fn happened_by(action: Action, act: &Act) -> Option<&'static str> {
+    match action {
+        _ if act.by == By::Import => None,
+        Action::Unsubscribed => Some("email.unsubscribed"),
+        Action::Subscribed | Action::Confirmed | Action::Resubscribed => Some("email.subscribed"),
+        Action::Requested | Action::TopicOn | Action::TopicOff => None,
+    }
 }
 
 pub(super) fn number(value: Option<i64>) -> Param<'static> {

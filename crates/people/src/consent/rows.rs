@@ -1,7 +1,8 @@
 //! The rows of subscriptions, and the confirmations they wait for.
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, Slug};
+use serde_json::{Value, json};
+use tidings_access::{Change, ClientId, Cx, Slug};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::proof::{About, Line, number, text};
@@ -177,6 +178,25 @@ fn read(row: &Row) -> Result<Subscription, DatabaseError> {
 impl Subscription {
     pub(super) fn about(&self) -> About {
         About { audience: Some(self.audience), client: self.client, topic: None }
+    }
+
+    /// As the audit log has it.
+    pub(super) fn told(&self) -> Value {
+        json!({
+            "audience": self.audience_slug.as_str(),
+            "client": self.client_slug.as_ref().map(Slug::as_str),
+            "status": self.status.as_str(),
+            "verified": self.verified_at.is_some(),
+        })
+    }
+
+    /// What became of it, for the audit log.
+    pub(super) fn audited(&self, action: &'static str, before: Option<Value>) -> Change {
+        let change = Change::new(action, "subscription", self.id);
+        match before {
+            Some(before) => change.before(before).after(self.told()),
+            None => change.after(self.told()),
+        }
     }
 
     /// As it is when he agrees now.

@@ -6,6 +6,7 @@ use tidings_sql::{DatabaseError, Tx};
 
 use super::contact;
 use super::everything::{self, Bring, Came, Marks, Seen};
+use super::merged;
 use super::proof::{self, Act, Action};
 use super::rules::{self, Asked, Refusal, Standing, Step};
 use super::{AudienceId, Scope, Status, Whom, audiences, client, confirmations, rows};
@@ -152,6 +153,7 @@ fn take(
     outcome: &mut Outcome,
 ) -> Result<(), DatabaseError> {
     let place = (cmd.audience, cmd.client);
+    let before = outcome.subscription.as_ref().map(Subscription::told);
     let mut subscription = match outcome.subscription.take() {
         Some(found) => found,
         None => rows::insert(tx, cx, outcome.contact, place, &cmd.act.source)?,
@@ -183,7 +185,7 @@ fn take(
         rows::save(tx, cx, &subscription)?;
         let change = (action, subscription.about());
         proof::write(tx, cx, outcome.contact, change, &cmd.act)?;
-        cx.record(tx, audited, "subscription", &subscription.id.to_string())?;
+        cx.record_change(tx, &subscription.audited(audited, before))?;
         outcome.changed = true;
     }
     outcome.subscription = Some(subscription);
@@ -215,6 +217,9 @@ fn try_unsubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Unsubscribe) -> Result<Outcom
     };
     let Some(place) = place else {
         outcome.changed = everything::leave(tx, cx, contact.id, &cmd.act)?;
+        if !outcome.changed {
+            merged::said_again(tx, cx, contact.id)?;
+        }
         outcome.left_everything = true;
         return Ok(outcome);
     };
@@ -224,12 +229,16 @@ fn try_unsubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Unsubscribe) -> Result<Outcom
     };
     rows::void_requests(tx, cx, contact.id, Some(subscription.id))?;
     if subscription.status != Status::Unsubscribed {
+        let before = subscription.told();
         subscription.leave(cx.now(), cmd.act.reason.as_ref(), cx.now());
         rows::save(tx, cx, &subscription)?;
         let change = (Action::Unsubscribed, subscription.about());
         proof::write(tx, cx, contact.id, change, &cmd.act)?;
-        cx.record(tx, "subscription.unsubscribe", "subscription", &subscription.id.to_string())?;
+        let change = subscription.audited("subscription.unsubscribe", Some(before));
+        cx.record_change(tx, &change)?;
         outcome.changed = true;
+    } else {
+        merged::said_again(tx, cx, contact.id)?;
     }
     outcome.subscription = Some(subscription);
     Ok(outcome)
@@ -273,11 +282,13 @@ fn try_resubscribe(
         return Ok((outcome, contact.left_at));
     };
     if subscription.status == Status::Unsubscribed || left_audience {
+        let before = subscription.told();
         subscription.agree(cx.now());
         rows::save(tx, cx, subscription)?;
         let change = (Action::Resubscribed, subscription.about());
         proof::write(tx, cx, contact.id, change, &cmd.act)?;
-        cx.record(tx, "subscription.resubscribe", "subscription", &subscription.id.to_string())?;
+        let change = subscription.audited("subscription.resubscribe", Some(before));
+        cx.record_change(tx, &change)?;
         outcome.changed = true;
     }
     Ok((outcome, contact.left_at))

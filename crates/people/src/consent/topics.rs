@@ -1,10 +1,12 @@
 //! Topics: the categories of mail that a person can switch off one by one.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, DisplayName, Limit, Page, Slug};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, DisplayName, Limit, Page, Slug};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::TopicId;
+use super::preferences::MAX_TOPICS;
 use super::proof::{Line, text};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Update {
 pub enum CreateError {
     #[error("there is already a topic {0}")]
     Taken(Slug),
+    #[error("a workspace has at most {MAX_TOPICS} topics")]
+    TooMany,
     #[error("the topic could not be saved")]
     Store(#[from] DatabaseError),
 }
@@ -65,11 +69,19 @@ pub async fn create(cx: &Cx, cmd: Create) -> Result<Topic, CreateError> {
         ];
         let rows = tx.query(sql, &params)?;
         let Some(row) = rows.first() else { return Err(CreateError::Taken(cmd.slug.clone())) };
+        // More of them would not be shown to anybody who decides what he wants.
+        let all = "SELECT count(*) FROM topics WHERE workspace_id = $1";
+        let all = tx.query(all, &params[..1])?.first().map_or(Ok(0), |row| row.int(0))?;
+        if all > MAX_TOPICS as i64 {
+            return Err(CreateError::TooMany);
+        }
         let id = TopicId::from(row.int(0)?);
-        within.record(tx, "topic.create", "topic", cmd.slug.as_str())?;
         let Create { slug, name, description } = cmd.clone();
         let (created_at, updated_at) = (within.now(), within.now());
-        Ok(Topic { id, slug, name, description, created_at, updated_at })
+        let made = Topic { id, slug, name, description, created_at, updated_at };
+        let change = Change::new("topic.create", "topic", &made.slug).after(told(&made));
+        within.record_change(tx, &change)?;
+        Ok(made)
     });
     create.await
 }
@@ -121,10 +133,20 @@ pub async fn update(cx: &Cx, cmd: Update) -> Result<Topic, FindError> {
             Param::Int(within.now().as_millisecond()),
         ];
         tx.execute(sql, &params)?;
-        within.record(tx, "topic.update", "topic", cmd.slug.as_str())?;
+        let change =
+            Change::new("topic.update", "topic", &cmd.slug).between(told(&before), told(&after));
+        within.record_change(tx, &change)?;
         Ok(after)
     });
     update.await
+}
+
+/// As the audit log has it.
+fn told(topic: &Topic) -> Value {
+    json!({
+        "name": topic.name.as_str(),
+        "description": topic.description.as_ref().map(Line::as_str),
+    })
 }
 
 pub(super) const SELECT: &str =

@@ -2,19 +2,23 @@
 //!
 //! It begins in one transaction of the relations: the identities go, and a row of `erasures` says which addresses are still
 //! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
-//! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations.
+//! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations. Whoever was merged into him is erased with him.
 
+mod learned;
 mod ledger;
+mod letters;
+mod reminders;
 mod walks;
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Access, Cx, StorageError};
+use tidings_inbox::keys::UserId;
 use tidings_kernel::{
     Condition, EmailAddress, Expect, ItemStore, Query, StoreError, Table, Txn, tables,
 };
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::ContactId;
 use super::profile::Profile;
@@ -23,6 +27,7 @@ use crate::consent::erased;
 use crate::keys;
 use crate::news;
 use crate::race;
+use crate::segments;
 use crate::suppression::memory::{Memory, Secret};
 use crate::suppression::{Kind, Suppression};
 
@@ -43,6 +48,8 @@ pub struct Erased {
 pub(super) struct Work {
     contact: Option<ContactId>,
     addresses: Vec<EmailAddress>,
+    /// What products call him: his inboxes are under these.
+    user_ids: Vec<UserId>,
     unsubscribed_at: Option<Timestamp>,
     secret: Secret,
 }
@@ -58,6 +65,23 @@ pub async fn erase(cx: &Cx, email: &EmailAddress) -> Result<Erased, StorageError
         // One that was cut short long ago can stand before the one of today.
         let Some(contact) = work.contact else { return Ok(Erased { erased }) };
         finish(cx, contact).await?;
+    }
+}
+
+/// The same of a contact who may have no address. `None` if there is no such contact. Called again it goes on where it was cut
+/// short, and so does `resume`.
+pub async fn erase_contact(cx: &Cx, contact: ContactId) -> Result<Option<Erased>, StorageError> {
+    let within = cx.clone();
+    let begun = cx.database().write(move |tx| begin_contact(tx, &within, contact)).await?;
+    match begun {
+        Begun::Nobody => Ok(None),
+        Begun::Has(email) => erase(cx, &email).await.map(Some),
+        Begun::Family { family, erased } => {
+            for one in family {
+                resume_one(cx, one).await?;
+            }
+            Ok(Some(Erased { erased }))
+        }
     }
 }
 
@@ -113,6 +137,10 @@ async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
     let items = cx.items().await?;
     if let Some(contact) = work.contact {
         ledger::clear_own(cx, contact, (&work.secret, &work.addresses)).await?;
+        learned::clear(cx, contact).await?;
+    }
+    for user in &work.user_ids {
+        tidings_inbox::forget(cx, user).await?;
     }
     let mut any = work.contact.is_some();
     for address in &work.addresses {
@@ -120,6 +148,7 @@ async fn carry_out(cx: &Cx, work: &Work) -> Result<bool, StorageError> {
         ledger::clear_filters(cx, address).await?;
         any |= clear_items(&items, work, address, cx.now()).await?;
         delete_captured(cx, address).await?;
+        letters::clear(cx, address).await?;
     }
     Ok(any)
 }
@@ -134,7 +163,8 @@ async fn clear_items(
     let mut any = false;
     for _ in 0..race::ATTEMPTS {
         let mut found = forget(items, work, email, now).await?;
-        found |= walks::end(items, email).await?;
+        found |= walks::end(items, email, now).await?;
+        found |= reminders::clear(items, email, now).await?;
         found |= delete_all(items, &tables::MAIN, email).await?;
         found |= delete_all(items, &tables::EVENTS, email).await?;
         if !found {
@@ -151,36 +181,94 @@ pub(super) fn begin(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<Wo
     let hash = secret.hash(email);
     tidings_webhooks::erase(tx, cx, email)?;
     if let Some(known) = store::find(tx, cx, email)? {
-        let addresses = addresses_of(tx, known.id)?;
-        let mut hashes = Vec::new();
-        for address in addresses.iter().filter_map(|address| address.parse().ok()) {
-            tidings_webhooks::erase(tx, cx, &address)?;
-            hashes.push(secret.hash(&address));
-        }
-        // What they say is gone with the next step.
-        erased::remember(tx, known.id, &hashes)?;
-        clear_relations(tx, cx, known.id)?;
-        let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
-        let sql = "INSERT INTO erasures (workspace_id, lead_id, address_hash, addresses, begun_at)
-                   VALUES ($1, $2, $3, $4, $5)
-                   ON CONFLICT (lead_id) DO UPDATE SET address_hash = excluded.address_hash,
-                       addresses = excluded.addresses, done_at = NULL";
-        let params = [
-            Param::Int(cx.workspace_id().get()),
-            Param::Int(known.id.get()),
-            Param::Text(&hash),
-            Param::Text(&json),
-            Param::Int(cx.now().as_millisecond()),
-        ];
-        tx.execute(sql, &params)?;
-        cx.record(tx, "contact.erase", "contact", &known.id.to_string())?;
-        tidings_webhooks::announce(cx, tx, &news::deleted(cx, known.id.get()))?;
+        clear_family(tx, cx, known.id, (&hash, &secret))?;
     }
     under_way(tx, cx, email, &hash, secret)
 }
 
+/// What erasing a contact has begun with.
+enum Begun {
+    Nobody,
+    /// He has an address: everything is found by that.
+    Has(EmailAddress),
+    /// All whom he is, and whether anything was there now.
+    Family {
+        family: Vec<ContactId>,
+        erased: bool,
+    },
+}
+
+fn begin_contact(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<Begun, DatabaseError> {
+    let Some((root, is_erased)) = learned::root(tx, cx, contact)? else {
+        return Ok(Begun::Nobody);
+    };
+    if is_erased {
+        let family = learned::family(tx, root)?;
+        return Ok(Begun::Family { family, erased: false });
+    }
+    if let Some(email) = addresses_of(tx, root)?.iter().find_map(|email| email.parse().ok()) {
+        return Ok(Begun::Has(email));
+    }
+    let secret = Secret::find_or_make(tx, cx)?;
+    // Stands where others have the hash of the address that was asked for. No address has it.
+    let nothing = "0".repeat(64);
+    let family = clear_family(tx, cx, root, (&nothing, &secret))?;
+    Ok(Begun::Family { family, erased: true })
+}
+
+/// Takes a person out of the relations, with whoever was merged into him: each has rows and events of his own.
+fn clear_family(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contact: ContactId,
+    (hash, secret): (&str, &Secret),
+) -> Result<Vec<ContactId>, DatabaseError> {
+    let addresses = addresses_of(tx, contact)?;
+    let mut hashes = Vec::new();
+    for address in addresses.iter().filter_map(|address| address.parse().ok()) {
+        tidings_webhooks::erase(tx, cx, &address)?;
+        hashes.push(secret.hash(&address));
+    }
+    let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
+    let family = learned::family(tx, contact)?;
+    let users = user_ids_of(tx, &family)?;
+    for one in &family {
+        // What they say is gone with the next step.
+        erased::remember(tx, *one, &hashes)?;
+        clear_relations(tx, cx, *one)?;
+        enter(tx, cx, *one, [hash, &json, &users])?;
+    }
+    segments::changed(tx, cx, &family)?;
+    cx.record(tx, "contact.erase", "contact", &contact.to_string())?;
+    tidings_webhooks::announce(cx, tx, &news::deleted(cx, contact.get()))?;
+    Ok(family)
+}
+
+/// From now on it is known that there is something to be cleaned, whoever dies over it.
+fn enter(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contact: ContactId,
+    [hash, addresses, user_ids]: [&str; 3],
+) -> Result<(), DatabaseError> {
+    let sql = "INSERT INTO erasures (workspace_id, lead_id, address_hash, addresses, begun_at, user_ids)
+                   VALUES ($1, $2, $3, $4, $5, $6)
+                   ON CONFLICT (lead_id) DO UPDATE SET address_hash = excluded.address_hash,
+                       addresses = excluded.addresses, user_ids = excluded.user_ids, done_at = NULL";
+    let params = [
+        Param::Int(cx.workspace_id().get()),
+        Param::Int(contact.get()),
+        Param::Text(hash),
+        Param::Text(addresses),
+        Param::Int(cx.now().as_millisecond()),
+        Param::Text(user_ids),
+    ];
+    tx.execute(sql, &params).map(drop)
+}
+
 /// Erasures that were begun and not ended.
-const OPEN: &str = "SELECT e.lead_id, CAST(e.addresses AS TEXT), l.unsubscribed_at
+const OPEN: &str =
+    "SELECT e.lead_id, CAST(e.addresses AS TEXT), l.unsubscribed_at, CAST(e.user_ids AS TEXT)
                     FROM erasures e JOIN leads l ON l.id = e.lead_id
                     WHERE e.workspace_id = $1 AND e.done_at IS NULL";
 
@@ -202,8 +290,8 @@ fn under_way(
     let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else {
         // Nobody's, but there can be items: a suppression, or events of somebody who was never a contact.
-        let (contact, addresses) = (None, vec![email.clone()]);
-        return Ok(Work { contact, addresses, unsubscribed_at: None, secret });
+        let (contact, addresses, user_ids) = (None, vec![email.clone()], Vec::new());
+        return Ok(Work { contact, addresses, user_ids, unsubscribed_at: None, secret });
     };
     let mut work = Work::read(row, secret)?;
     if !work.addresses.contains(email) {
@@ -218,7 +306,12 @@ impl Work {
         let addresses: Vec<String> = serde_json::from_str(row.text(1)?).unwrap_or_default();
         let addresses = addresses.iter().filter_map(|address| address.parse().ok()).collect();
         let contact = Some(ContactId::from(row.int(0)?));
-        Ok(Self { contact, addresses, unsubscribed_at: row.optional_time(2)?, secret })
+        let users = row.optional_text(3)?.map(serde_json::from_str::<Vec<String>>);
+        let users = users.and_then(Result::ok).unwrap_or_default();
+        // One that no inbox can have has no messages in any.
+        let user_ids = users.iter().filter_map(|user| user.parse().ok()).collect();
+        let unsubscribed_at = row.optional_time(2)?;
+        Ok(Self { contact, addresses, user_ids, unsubscribed_at, secret })
     }
 }
 
@@ -235,6 +328,15 @@ fn addresses_of(tx: &mut Tx<'_>, contact: ContactId) -> Result<Vec<String>, Data
     rows.iter().map(|row| row.text(0).map(ToOwned::to_owned)).collect()
 }
 
+/// As a JSON list.
+fn user_ids_of(tx: &mut Tx<'_>, family: &[ContactId]) -> Result<String, DatabaseError> {
+    let ids: Vec<i64> = family.iter().map(|one| one.get()).collect();
+    let sql = "SELECT value FROM channel_identities WHERE lead_id {among} AND channel = 'user_id'";
+    let rows = tx.query_among(sql, &[], Among::Ints(&ids))?;
+    let users: Vec<&str> = rows.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?;
+    Ok(serde_json::to_string(&users).expect("texts have a JSON form"))
+}
+
 fn clear_relations(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
     for sql in [
         "DELETE FROM confirmations WHERE subscription_id IN (
@@ -246,6 +348,7 @@ fn clear_relations(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<(), D
     ] {
         tx.execute(sql, &[Param::Int(contact.get())])?;
     }
+    // Who was merged stays merged into somebody erased: then nobody can take them apart.
     let sql =
         "UPDATE leads SET erased_at = $2, updated_at = $2, display_name = NULL, locale = NULL,
                    timezone = NULL, attributes = '{}'
@@ -377,7 +480,7 @@ async fn delete_captured(cx: &Cx, email: &EmailAddress) -> Result<(), DatabaseEr
 async fn finish(cx: &Cx, contact: ContactId) -> Result<(), DatabaseError> {
     let now = cx.now().as_millisecond();
     let finish = cx.database().write(move |tx| {
-        let sql = "UPDATE erasures SET addresses = NULL, done_at = $2
+        let sql = "UPDATE erasures SET addresses = NULL, user_ids = NULL, done_at = $2
                    WHERE lead_id = $1 AND done_at IS NULL";
         tx.execute(sql, &[Param::Int(contact.get()), Param::Int(now)]).map(drop)
     });

@@ -200,7 +200,7 @@ fn known_by_address(
     }
     let places: Vec<_> = (0..emails.len()).map(|place| format!("${}", place + 3)).collect();
     let sql = format!(
-        "SELECT l.id, i.value, i.typed_value, l.unsubscribed_at, l.created_at
+        "SELECT l.id, i.value, i.typed_value, l.unsubscribed_at, l.created_at, l.timezone
          FROM channel_identities i JOIN leads l ON l.id = i.lead_id
          WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value IN ({})
            AND ($2 = 0 OR EXISTS (
@@ -214,7 +214,8 @@ fn known_by_address(
     tx.query(&sql, &params)?.iter().map(read).collect()
 }
 
-const LEAD: &str = "SELECT l.id, i.value, i.typed_value, l.unsubscribed_at, l.created_at";
+const LEAD: &str =
+    "SELECT l.id, i.value, i.typed_value, l.unsubscribed_at, l.created_at, l.timezone";
 /// Of somebody with several addresses, the first.
 const ADDRESS: &str = "LEFT JOIN channel_identities i ON i.id = (
     SELECT MIN(first.id) FROM channel_identities first WHERE first.lead_id = l.id AND first.channel = 'email')";
@@ -264,5 +265,6 @@ fn known(row: &Row) -> Result<Known, DatabaseError> {
         typed: row.text(2)?.to_owned(),
         unsubscribed_at: row.optional_time(3)?,
         created_at: row.time(4)?,
+        timezone: row.optional_text(5)?.map(ToOwned::to_owned),
     })
 }

@@ -1,10 +1,11 @@
 //! Contacts: the people of a workspace, known by an address.
 //!
-//! A contact is a row in `leads` with its identity, and the subscriber's items of seed 000. The PROFILE is the truth for the
+//! A contact is a row in `leads` with its identity and its time zone, and the subscriber's items of seed 000. The PROFILE is the truth for the
 //! first name, the attributes and the tags; its flags are one of the places that can stand against writing (`Flags`); every tag has an entry in the tag's index, written in the same
 //! transaction. Here: making, changing, finding and erasing them. Not here: what they agreed to (`consent`), and whom we
 //! must not write to (`suppression`); nothing here clears a flag of either.
 
+mod address;
 mod erase;
 mod list;
 pub(crate) mod profile;
@@ -16,30 +17,33 @@ mod tests;
 mod user_ids;
 mod values;
 pub(crate) mod write;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use tidings_access::{Actor, Cx, StorageError};
+use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Value};
-use tidings_sql::{DatabaseError, Param};
+use tidings_sql::DatabaseError;
 
 use crate::suppression::{self, Against};
 use store::Known;
 
-pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erased_key, resume};
+pub use address::{Assess, AssessError, Validation, ValidationError, assess};
+pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erase_contact, erased_key, resume};
 pub use list::{After, Filter, ListError, Standing, list};
 pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub(crate) use store::MAX_ADDRESSES;
-pub use store::ensure;
-pub use user_ids::{MAX_USER_ID, learn_user_id, of_user_id};
+pub use store::{KnownBy, attach, ensure, make};
+pub use user_ids::{MAX_USER_ID, learn_user_id, of_user_id, user_ids};
 pub use values::check_name as check_attribute_name;
 pub use values::{
     Attributes, ContactId, Fault, FirstName, FirstNameError, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES,
-    MAX_TAGS, Tag, TagChange, TagError,
+    MAX_TAGS, Tag, TagChange, TagError, Zone, ZoneError,
 };
+pub use zones::timezone;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contact {
@@ -48,6 +52,8 @@ pub struct Contact {
     pub first_name: Option<String>,
     pub attributes: BTreeMap<String, Value>,
     pub tags: BTreeSet<String>,
+    /// The IANA name of the time zone.
+    pub timezone: Option<String>,
     pub unsubscribed: bool,
     pub suppressed: bool,
     pub created_at: Timestamp,
@@ -96,10 +102,16 @@ pub enum UpdateError {
 /// Afterwards there is a contact with this address, with what was named and with what it had before. It takes back neither an
 /// unsubscription nor a suppression, and whoever is suppressed comes back suppressed.
 pub async fn upsert(cx: &Cx, cmd: Upsert) -> Result<Upserted, UpsertError> {
-    let known = make_known(cx, &cmd.email).await.map_err(StorageError::from)?;
     let first_name = cmd.first_name.map_or(Change::Keep, Change::Set);
-    let edit = Edit { first_name, attributes: cmd.attributes, tags: cmd.tags };
-    write::write(cx, &cmd.email, known, &edit).await
+    let Upsert { email, attributes, tags, .. } = cmd;
+    let edit = Edit { first_name, attributes, tags, ..Edit::default() };
+    put(cx, Update { email, edit }).await
+}
+
+/// The same with anything that can be edited: whoever is not there yet is made.
+pub async fn put(cx: &Cx, cmd: Update) -> Result<Upserted, UpsertError> {
+    let person = make_known(cx, &cmd.email).await.map_err(StorageError::from)?;
+    write(cx, &cmd, person).await
 }
 
 /// Changes what is named of a contact that is there, and nothing else.
@@ -107,16 +119,13 @@ pub async fn update(cx: &Cx, cmd: Update) -> Result<Contact, UpdateError> {
     let (within, email) = (cx.clone(), cmd.email.clone());
     let find = cx.database().write(move |tx| {
         let Some(known) = store::find(tx, &within, &email)? else { return Ok(None) };
-        if *within.actor() != Actor::Worker {
-            within.record(tx, "contact.update", "contact", &known.id.to_string())?;
-        }
         let secret = suppression::memory::Secret::find(tx, &within)?;
         Ok(Some(write::Person { known, secret }))
     });
     let known: Option<write::Person> =
         find.await.map_err(|error: DatabaseError| StorageError::from(error))?;
     let known = known.ok_or(UpdateError::Missing)?;
-    let done = write::write(cx, &cmd.email, known, &cmd.edit).await;
+    let done = write(cx, &cmd, known).await;
     done.map(|done| done.contact).map_err(|error| match error {
         UpsertError::TooMuch(error) => error.into(),
         UpsertError::Store(error) => error.into(),
@@ -128,22 +137,29 @@ pub async fn tag(cx: &Cx, email: EmailAddress, change: TagChange) -> Result<Cont
     update(cx, Update { email, edit: Edit { tags: Some(change), ..Edit::default() } }).await
 }
 
+/// The items first: they can be refused, and then nothing is written.
+async fn write(cx: &Cx, cmd: &Update, person: write::Person) -> Result<Upserted, UpsertError> {
+    let mut done = write::write(cx, &cmd.email, person, &cmd.edit).await?;
+    let zone = match &cmd.edit.timezone {
+        Change::Keep => return Ok(done),
+        Change::Set(zone) => Some(zone.as_str().to_owned()),
+        Change::Clear => None,
+    };
+    zones::set(cx, &cmd.email, zone.clone()).await.map_err(StorageError::from)?;
+    done.contact.timezone = zone;
+    Ok(done)
+}
+
 async fn make_known(cx: &Cx, email: &EmailAddress) -> Result<write::Person, DatabaseError> {
     let (within, email) = (cx.clone(), email.clone());
     let make = cx.database().write(move |tx| {
-        let before = store::find(tx, &within, &email)?;
-        let action = if before.is_some() { "contact.update" } else { "contact.create" };
-        let known = match before {
+        let known = match store::find(tx, &within, &email)? {
             Some(known) => known,
             None => {
                 store::ensure(tx, &within, &email)?;
                 store::find(tx, &within, &email)?.ok_or(DatabaseError::NoRow)?
             }
         };
-        // What workers do for others is in the log of those.
-        if *within.actor() != Actor::Worker {
-            within.record(tx, action, "contact", &known.id.to_string())?;
-        }
         let secret = suppression::memory::Secret::find(tx, &within)?;
         Ok(write::Person { known, secret })
     });
@@ -172,21 +188,8 @@ pub async fn flags(cx: &Cx, email: &EmailAddress) -> Result<Flags, StorageError>
 /// Whether somebody has the address.
 pub async fn is_known(cx: &Cx, email: &EmailAddress) -> Result<bool, StorageError> {
     let (within, email) = (cx.clone(), email.clone());
-    let find = cx.database().read(move |tx| store::find(tx, &within, &email));
+    let find = cx.database().glance(move |tx| store::find(tx, &within, &email));
     Ok(find.await?.is_some())
-}
-
-/// The name of the time zone where whoever has the address is, if it is known.
-pub async fn timezone(cx: &Cx, email: &EmailAddress) -> Result<Option<String>, StorageError> {
-    let (workspace, email) = (cx.workspace_id().get(), email.clone());
-    let find = cx.database().read(move |tx| {
-        let sql = "SELECT l.timezone FROM channel_identities i JOIN leads l ON l.id = i.lead_id
-                   WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
-        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(email.as_str())])?;
-        let zone = rows.first().map(|row| row.optional_text(0)).transpose()?.flatten();
-        Ok::<_, DatabaseError>(zone.map(ToOwned::to_owned))
-    });
-    Ok(find.await?)
 }
 
 impl Flags {
@@ -207,6 +210,7 @@ impl Contact {
             first_name: profile.first_name().map(ToOwned::to_owned),
             attributes: profile.attributes(),
             tags: profile.tags(),
+            timezone: known.timezone.clone(),
             unsubscribed: flags.unsubscribed,
             suppressed: flags.suppressed,
             created_at,

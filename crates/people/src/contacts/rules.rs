@@ -6,7 +6,7 @@ use tidings_kernel::Value;
 
 use super::profile::Profile;
 use super::values::{
-    Attributes, FirstName, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES, MAX_TAGS, TagChange, size,
+    Attributes, FirstName, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES, MAX_TAGS, TagChange, Zone, size,
 };
 
 /// What is to become of one thing.
@@ -22,6 +22,8 @@ pub enum Change<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Edit {
     pub first_name: Change<FirstName>,
+    /// In the relations, so that no plan has it.
+    pub timezone: Change<Zone>,
     pub attributes: Attributes,
     pub tags: Option<TagChange>,
 }

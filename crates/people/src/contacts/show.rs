@@ -7,7 +7,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::profile::{Profile, time};
 use super::store::{self, Known};
-use super::{Contact, ContactId, Flags};
+use super::{Contact, ContactId, Flags, Validation};
 use crate::keys;
 use crate::suppression::{self, Gate, Suppression};
 
@@ -33,6 +33,9 @@ pub struct Identity {
     pub channel: String,
     pub value: String,
     pub typed: String,
+    pub validation: Validation,
+    pub validation_reason: Option<String>,
+    pub validated_at: Option<Timestamp>,
     pub verified_at: Option<Timestamp>,
     pub bounced_at: Option<Timestamp>,
     pub complained_at: Option<Timestamp>,
@@ -133,19 +136,10 @@ fn relations(
     let identities = rows_of(
         tx,
         known.id,
-        "SELECT channel, value, typed_value, verified_at, bounced_at, complained_at, created_at
-         FROM channel_identities WHERE lead_id = $1 ORDER BY id LIMIT $2",
-        |row| {
-            Ok(Identity {
-                channel: row.text(0)?.to_owned(),
-                value: row.text(1)?.to_owned(),
-                typed: row.text(2)?.to_owned(),
-                verified_at: row.optional_time(3)?,
-                bounced_at: row.optional_time(4)?,
-                complained_at: row.optional_time(5)?,
-                created_at: row.time(6)?,
-            })
-        },
+        &format!(
+            "SELECT {IDENTITY} FROM channel_identities WHERE lead_id = $1 ORDER BY id LIMIT $2"
+        ),
+        identity,
     )?;
     let subscriptions = rows_of(
         tx,
@@ -180,6 +174,26 @@ fn relations(
     )?;
     let gate = suppression::gate(tx, cx)?;
     Ok(Some(Relations { known, gate, identities, subscriptions, topics }))
+}
+
+/// The columns that `identity` reads.
+pub(super) const IDENTITY: &str =
+    "channel, value, typed_value, verified_at, bounced_at, complained_at, created_at,
+    validation_status, validation_reason, validated_at";
+
+pub(super) fn identity(row: &Row) -> Result<Identity, DatabaseError> {
+    Ok(Identity {
+        channel: row.text(0)?.to_owned(),
+        value: row.text(1)?.to_owned(),
+        typed: row.text(2)?.to_owned(),
+        verified_at: row.optional_time(3)?,
+        bounced_at: row.optional_time(4)?,
+        complained_at: row.optional_time(5)?,
+        created_at: row.time(6)?,
+        validation: row.parsed(7, "a status of a validation")?,
+        validation_reason: row.optional_text(8)?.map(ToOwned::to_owned),
+        validated_at: row.optional_time(9)?,
+    })
 }
 
 fn rows_of<T>(

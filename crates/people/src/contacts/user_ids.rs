@@ -24,8 +24,23 @@ pub async fn of_user_id(cx: &Cx, user_id: &str) -> Result<Option<EmailAddress>, 
     read.await
 }
 
-/// Writes down that a product calls the person with this address so. If it was another person's id it is his from now on,
-/// unless that was said later than this. Nothing happens if nobody has the address.
+/// What products call the person with this address, the one that was told last first.
+pub async fn user_ids(cx: &Cx, email: &EmailAddress) -> Result<Vec<String>, DatabaseError> {
+    let (workspace, email) = (cx.workspace_id().get(), email.clone());
+    let read = cx.database().read(move |tx| {
+        let sql = "SELECT u.value FROM channel_identities e
+                   JOIN channel_identities u ON u.lead_id = e.lead_id AND u.channel = 'user_id'
+                   WHERE e.workspace_id = $1 AND e.channel = 'email' AND e.value = $2
+                   ORDER BY u.updated_at DESC, u.id DESC LIMIT 20";
+        let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(email.as_str())])?;
+        rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
+    });
+    read.await
+}
+
+/// Writes down that a product calls the person with this address so, if nobody is called so and he is called nothing else.
+/// Whose it is otherwise, the rules of identities decide (`leads::identity`), which are told the same event: an id goes
+/// from one person to another by a merge and in no other way. Nothing happens if nobody has the address.
 pub async fn learn_user_id(
     cx: &Cx,
     email: &EmailAddress,
@@ -35,13 +50,15 @@ pub async fn learn_user_id(
     let (within, email, user_id) = (cx.clone(), email.clone(), user_id.to_owned());
     let write = cx.database().write(move |tx| {
         let Some(known) = store::find(tx, &within, &email)? else { return Ok(()) };
+        let sql =
+            "SELECT 1 FROM channel_identities WHERE lead_id = $1 AND channel = 'user_id' LIMIT 1";
+        if !tx.query(sql, &[Param::Int(known.id.get())])?.is_empty() {
+            return Ok(());
+        }
         let sql = "INSERT INTO channel_identities
                        (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
                    VALUES ($1, $2, 'user_id', $3, $3, $4, $4)
-                   ON CONFLICT (workspace_id, channel, value)
-                   DO UPDATE SET lead_id = excluded.lead_id, updated_at = excluded.updated_at
-                   WHERE channel_identities.lead_id <> excluded.lead_id
-                     AND channel_identities.updated_at <= excluded.updated_at";
+                   ON CONFLICT (workspace_id, channel, value) DO NOTHING";
         let params = [
             Param::Int(within.workspace_id().get()),
             Param::Int(known.id.get()),

@@ -1,9 +1,10 @@
-//! What a contact is made of, checked when it comes in: a first name, tags, attributes.
+//! What a contact is made of, checked when it comes in: a first name, a time zone, tags, attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
+use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json};
 use tidings_kernel::Value;
 
@@ -50,6 +51,14 @@ pub struct Tag(String);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("use 1 to 64 letters, digits, hyphens and underscores, beginning with a letter or a digit")]
 pub struct TagError;
+
+/// Where somebody's clock is: the IANA name of a time zone, such as `Europe/Berlin`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("use the name of a time zone such as Europe/Berlin or UTC")]
+pub struct ZoneError;
 
 /// What is to become of somebody's tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +121,24 @@ impl FromStr for Tag {
 impl fmt::Display for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl Zone {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Zone {
+    type Err = ZoneError;
+
+    fn from_str(text: &str) -> Result<Self, ZoneError> {
+        if text.len() > 64 {
+            return Err(ZoneError);
+        }
+        let zone = TimeZone::get(text.trim()).map_err(|_| ZoneError)?;
+        zone.iana_name().map(|name| Self(name.to_owned())).ok_or(ZoneError)
     }
 }
 

@@ -1,8 +1,13 @@
 //! The one writer of profiles and of the indexes of tags.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Condition, EmailAddress, Expect, Item, Key, StoreError, Txn, Update, tables};
+use serde_json::json;
+use tidings_access::{Actor, Change, Cx, StorageError};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Item, Key, Outgoing, StoreError, Txn, Update, tables,
+};
 
 use super::profile::{self, Profile};
 use super::rules::{self, Edit, Plan};
@@ -11,6 +16,7 @@ use super::{Contact, Flags, UpsertError, Upserted};
 use crate::keys;
 use crate::news;
 use crate::race;
+use crate::segments;
 use crate::suppression::Suppression;
 use crate::suppression::memory::{Memory, Secret};
 
@@ -56,6 +62,12 @@ pub(crate) async fn write(
             let told = tidings_webhooks::message(cx, &told).await.map_err(StorageError::from)?;
             txn = told.into_iter().fold(txn, Txn::enqueue);
         }
+        // What workers do for others is in the log of those.
+        if *cx.actor() != Actor::Worker {
+            txn = txn.enqueue(audited(cx, &person.known, &plan, created));
+        }
+        let checks = segments::to_check(cx, &[person.known.id]).await;
+        txn = checks.map_err(StorageError::from)?.into_iter().fold(txn, Txn::enqueue);
         match items.transact(txn).await {
             Ok(()) => {
                 let profile = after.map(Profile::from).unwrap_or_default();
@@ -68,6 +80,15 @@ pub(crate) async fn write(
         }
     }
     Err(StorageError::from(StoreError::Conflict).into())
+}
+
+/// What the audit log is told: which fields are others now, and not what is in them.
+fn audited(cx: &Cx, known: &Known, plan: &Plan, created: bool) -> Outgoing {
+    let action = if created { "contact.create" } else { "contact.update" };
+    let fields = plan.set.keys().map(String::as_str);
+    let fields = fields.chain(plan.remove.iter().map(String::as_str));
+    let fields: BTreeSet<&str> = fields.chain(plan.tags.as_ref().map(|_| "tags")).collect();
+    cx.audited(&Change::new(action, "contact", known.id).after(json!({ "fields": fields })))
 }
 
 impl Held {

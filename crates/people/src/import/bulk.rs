@@ -3,6 +3,7 @@
 //! SQLite gets them as a JSON array and PostgreSQL as arrays of its own, so that a statement has the same text however
 //! many there are.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::json;
@@ -16,6 +17,7 @@ use crate::contacts::ContactId;
 use crate::contacts::store::Known;
 use crate::heard::{self, Place};
 use crate::news;
+use crate::segments;
 
 /// By their normalised address.
 pub(super) type Contacts = HashMap<String, Known>;
@@ -27,7 +29,8 @@ pub(super) fn find(
     emails: &[EmailAddress],
 ) -> Result<Contacts, DatabaseError> {
     let sql =
-        "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at FROM {given}
+        "SELECT i.value, i.lead_id, i.typed_value, l.unsubscribed_at, l.created_at, l.timezone
+         FROM {given}
          JOIN channel_identities i ON i.id = (
              SELECT one.id FROM channel_identities one
              WHERE one.workspace_id = $1 AND one.channel = 'email' AND one.value = given.value)
@@ -41,22 +44,24 @@ pub(super) fn find(
             typed: row.text(2)?.to_owned(),
             unsubscribed_at: row.optional_time(3)?,
             created_at: row.time(4)?,
+            timezone: row.optional_text(5)?.map(ToOwned::to_owned),
         };
         Ok((row.text(0)?.to_owned(), known))
     });
     known.collect()
 }
 
-/// All of these people, made contacts where they are none yet. No address comes twice.
+/// All of these people, made contacts where they are none yet. No address comes twice. Who was known and who was new a moment
+/// ago is only a guess, which makes it fast where it is right.
 pub(super) fn ensure(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    emails: &[EmailAddress],
+    (known, new): (&[EmailAddress], &[EmailAddress]),
     source: &str,
 ) -> Result<Contacts, DatabaseError> {
-    let mut contacts = find(tx, cx, emails)?;
+    let mut contacts = if known.is_empty() { Contacts::new() } else { find(tx, cx, known)? };
     let missing: Vec<&EmailAddress> =
-        emails.iter().filter(|email| !contacts.contains_key(email.as_str())).collect();
+        known.iter().filter(|email| !contacts.contains_key(email.as_str())).chain(new).collect();
     if missing.is_empty() {
         return Ok(contacts);
     }
@@ -72,14 +77,17 @@ pub(super) fn ensure(
         contacts.extend(find(tx, cx, &emails)?);
     }
     insert_organizations(tx, cx, &made)?;
-    let told: Vec<_> = made.iter().map(|(id, email)| news::created(cx, *id, email)).collect();
-    tidings_webhooks::announce_all(cx, tx, &told)?;
+    let told = made.iter().map(|(id, email)| Cow::Owned(news::created(cx, *id, Some(email))));
+    tidings_webhooks::announce_each(cx, tx, told)?;
     let new: Vec<_> = made.iter().map(|(id, email)| (ContactId::from(*id), *email)).collect();
     erased::restore(tx, cx, &new)?;
+    let new: Vec<ContactId> = new.into_iter().map(|(id, _)| id).collect();
+    segments::changed(tx, cx, &new)?;
     for (id, email) in made {
         let known = Known {
             id: id.into(),
             typed: email.typed().to_owned(),
+            timezone: None,
             unsubscribed_at: None,
             created_at: cx.now(),
         };
@@ -110,6 +118,9 @@ fn insert_identities(
     made: &[(i64, &EmailAddress)],
     source: &str,
 ) -> Result<HashSet<i64>, DatabaseError> {
+    // In the same order on all nodes, so that no two wait for each other.
+    let mut made = made.to_vec();
+    made.sort_unstable_by_key(|(_, email)| email.as_str());
     let columns = "INSERT INTO channel_identities
         (workspace_id, lead_id, channel, value, typed_value, source, created_at, updated_at)";
     let unless = "ON CONFLICT (workspace_id, channel, value) DO NOTHING RETURNING lead_id";
@@ -197,6 +208,8 @@ pub(super) fn subscribe(
          SELECT $1, id, $3, '{action}', 'import', $4, $2 FROM {{ids}} RETURNING id, lead_id, audience_id"
     );
     let proofs = for_each(tx, &new, &sql, &params)?;
+    let joined: Vec<ContactId> = new.iter().copied().map(ContactId::from).collect();
+    segments::changed(tx, cx, &joined)?;
     if !audience.double_opt_in {
         tell(tx, cx, &proofs, Action::Subscribed)?;
         if heard::is_heard(tx, cx, Action::Subscribed)? {
@@ -205,6 +218,56 @@ pub(super) fn subscribe(
         }
     }
     Ok(new.len())
+}
+
+/// Those of these people who have a subscription to the audience, whatever it says.
+pub(super) fn subscribed(
+    tx: &mut Tx<'_>,
+    contacts: &[i64],
+    audience: Audience,
+) -> Result<HashSet<i64>, DatabaseError> {
+    let sql = "SELECT s.lead_id FROM {ids} JOIN subscriptions s
+               ON s.lead_id = ids.id AND s.audience_id = $1 AND s.client_id IS NULL";
+    let rows = for_each(tx, contacts, sql, &[Param::Int(audience.id)])?;
+    rows.iter().map(|row| row.int(0)).collect()
+}
+
+/// Somebody is in another time zone than was known.
+pub(super) struct Moved {
+    pub(super) contact: i64,
+    pub(super) email: EmailAddress,
+    pub(super) zone: String,
+    /// It is all that changes of him, so nothing else says that he changed.
+    pub(super) alone: bool,
+}
+
+/// Sets the time zones of these people.
+pub(super) fn move_to(tx: &mut Tx<'_>, cx: &Cx, moved: &[Moved]) -> Result<(), DatabaseError> {
+    if moved.is_empty() {
+        return Ok(());
+    }
+    let set = "UPDATE leads SET timezone = given.zone, updated_at = $2";
+    let whose = "WHERE leads.workspace_id = $1 AND leads.id = given.id AND leads.erased_at IS NULL";
+    match tx.dialect() {
+        Dialect::Sqlite => {
+            let list: Vec<_> = moved.iter().map(|one| json!([one.contact, one.zone])).collect();
+            let list = json!(list).to_string();
+            let given = "(SELECT value ->> 0 AS id, value ->> 1 AS zone FROM json_each($3))";
+            let sql = format!("{set} FROM {given} AS given {whose}");
+            tx.execute(&sql, &[workspace(cx), now(cx), Param::Text(&list)])?;
+        }
+        Dialect::Postgres => {
+            let ids: Vec<_> = moved.iter().map(|one| Some(one.contact)).collect();
+            let zones: Vec<_> = moved.iter().map(|one| Some(one.zone.as_str())).collect();
+            let given = "unnest($3::bigint[], $4::text[]) AS given (id, zone)";
+            let sql = format!("{set} FROM {given} {whose}");
+            let params = [workspace(cx), now(cx), Param::Ints(&ids), Param::Texts(&zones)];
+            tx.execute(&sql, &params)?;
+        }
+    }
+    let told = moved.iter().filter(|one| one.alone);
+    let told: Vec<_> = told.map(|one| news::updated(cx, one.contact, &one.email)).collect();
+    tidings_webhooks::announce_all(cx, tx, &told)
 }
 
 /// Unsubscribes from everything, and writes down why. Whoever is so already keeps his date.

@@ -17,6 +17,8 @@ const MAX_COLUMNS: usize = 100;
 pub enum Field {
     Email,
     FirstName,
+    /// The IANA name of a time zone.
+    Timezone,
     /// Several, with `;` or `,` between.
     Tags,
     /// `yes` unsubscribes from everything. Nothing in this column subscribes anybody.
@@ -60,7 +62,7 @@ pub enum MappingError {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "use Column=field, where the field is email, first_name, tags, unsubscribed, suppressed, attributes, ignore or attribute:name"
+    "use Column=field, where the field is email, first_name, timezone, tags, unsubscribed, suppressed, attributes, ignore or attribute:name"
 )]
 pub struct AssignmentError;
 
@@ -129,6 +131,7 @@ fn guess(name: &str) -> Field {
     match plain.to_lowercase().as_str() {
         "email" | "mail" | "emailaddress" | "mailaddress" => Field::Email,
         "firstname" | "givenname" | "forename" => Field::FirstName,
+        "timezone" | "tz" => Field::Timezone,
         "tags" | "tag" => Field::Tags,
         "attributes" => Field::Attributes,
         "unsubscribed" | "globalunsubscribed" | "optedout" => Field::Unsubscribed,
@@ -157,6 +160,7 @@ impl FromStr for Field {
         match text {
             "email" => Ok(Self::Email),
             "first_name" => Ok(Self::FirstName),
+            "timezone" => Ok(Self::Timezone),
             "tags" => Ok(Self::Tags),
             "unsubscribed" => Ok(Self::Unsubscribed),
             "suppressed" => Ok(Self::Suppressed),
@@ -176,6 +180,7 @@ impl fmt::Display for Field {
         match self {
             Self::Email => f.write_str("email"),
             Self::FirstName => f.write_str("first_name"),
+            Self::Timezone => f.write_str("timezone"),
             Self::Tags => f.write_str("tags"),
             Self::Unsubscribed => f.write_str("unsubscribed"),
             Self::Suppressed => f.write_str("suppressed"),
@@ -213,7 +218,7 @@ mod tests {
     fn names_that_are_clear_need_no_words() {
         check("E-Mail,First Name,Tags,plan", &[], "email,first_name,tags,attribute:plan");
         check("email,Country Code,createdAt,+", &[], "email,attribute:country_code,ignore,ignore");
-        check("EMAIL,Unsubscribed", &[], "email,unsubscribed");
+        check("EMAIL,Unsubscribed,Time Zone", &[], "email,unsubscribed,timezone");
     }
 
     #[test]

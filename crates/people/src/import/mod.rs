@@ -13,15 +13,16 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read;
 
 use futures_util::StreamExt as _;
-use tidings_access::{Cx, Slug, StorageError};
+use serde_json::json;
+use tidings_access::{Change, Cx, Slug, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Row};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::contacts::Tag;
 use bulk::Audience;
@@ -34,9 +35,9 @@ pub use row::Fault;
 pub(crate) use row::{GUARD, is_like_a_formula};
 
 /// So many lines are a part.
-const PART: usize = 500;
+const PART: usize = 1_000;
 /// So many parts are under way at once.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 4;
 /// So many addresses a preview remembers, to tell who comes twice.
 const REMEMBERED: usize = 2_000_000;
 
@@ -98,6 +99,17 @@ pub async fn run(
     each_part(cx, file, settings, Mode::Write, tell).await
 }
 
+/// Before the first person: whoever finds them later finds who brought them.
+async fn audit(cx: &Cx, settings: &Settings) -> Result<(), DatabaseError> {
+    let told = json!({
+        "audience": settings.audience.as_ref().map(Slug::as_str),
+        "tags": settings.tags.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    let change = Change::new("contact.import", "workspace", cx.workspace()).after(told);
+    let within = cx.clone();
+    cx.database().write(move |tx| within.record_change(tx, &change)).await
+}
+
 /// What `run` would do, without doing it.
 pub async fn preview(
     cx: &Cx,
@@ -127,18 +139,28 @@ async fn each_part(
     if let Piece::Mapping(mapping) = &mapping {
         tell(Event::Mapped(mapping));
     }
+    if matches!(mode, Mode::Write) {
+        let audited = audit(cx, &settings).await;
+        audited.map_err(|error| ImportError::Store { line: 0, source: error.into() })?;
+    }
     let order = part::Order { tags: settings.tags, audience, source: settings.source };
     let looking = matches!(mode, Mode::Look(_));
     let order = &order;
     let parts = futures_util::stream::poll_fn(|context| parts.poll_recv(context));
-    let work = parts.map(|read| async move {
-        let Piece::Lines(lines) = read? else { return Ok(part::Done::default()) };
-        let first = lines.first().map_or(0, line_of);
-        let done = match looking {
-            true => part::look(cx, order, lines).await,
-            false => part::write(cx, order, lines).await,
-        };
-        done.map_err(|source| ImportError::Store { line: first, source })
+    let mut turns = Turns::default();
+    let work = parts.map(|read| {
+        let turn = turns.next(read.as_ref().map_or(&[], Piece::lines));
+        async move {
+            let turn = turn.come().await;
+            let Piece::Lines(lines) = read? else { return Ok(part::Done::default()) };
+            let first = lines.first().map_or(0, line_of);
+            let done = match looking {
+                true => part::look(cx, order, lines).await,
+                false => part::write(cx, order, lines).await,
+            };
+            drop(turn);
+            done.map_err(|source| ImportError::Store { line: first, source })
+        }
     });
     let mut work = std::pin::pin!(work.buffered(AT_ONCE));
     let mut counts = Counts::default();
@@ -162,6 +184,55 @@ fn line_of(line: &Result<Person, Fault>) -> u64 {
 enum Piece {
     Mapping(Mapping),
     Lines(Vec<Result<Person, Fault>>),
+}
+
+impl Piece {
+    fn lines(&self) -> &[Result<Person, Fault>] {
+        match self {
+            Self::Mapping(_) => &[],
+            Self::Lines(lines) => lines,
+        }
+    }
+}
+
+/// Which parts have to wait for which: whoever is in two of them gets the later line last.
+#[derive(Default)]
+struct Turns {
+    state: RandomState,
+    /// The parts that can be under way when the next one begins: who is in them, and what tells that they have ended.
+    before: VecDeque<(HashSet<u64>, watch::Receiver<()>)>,
+}
+
+/// The turn of one part. The next ones that share a person with it come when this is dropped.
+struct Turn {
+    _under_way: watch::Sender<()>,
+    after: Vec<watch::Receiver<()>>,
+}
+
+impl Turns {
+    fn next(&mut self, lines: &[Result<Person, Fault>]) -> Turn {
+        let people = lines.iter().filter_map(|line| line.as_ref().ok());
+        let people: HashSet<u64> =
+            people.map(|person| self.state.hash_one(&person.email)).collect();
+        let shared = self.before.iter().filter(|(others, _)| !others.is_disjoint(&people));
+        let after = shared.map(|(_, ended)| ended.clone()).collect();
+        let (under_way, ended) = watch::channel(());
+        if self.before.len() == AT_ONCE {
+            self.before.pop_front();
+        }
+        self.before.push_back((people, ended));
+        Turn { _under_way: under_way, after }
+    }
+}
+
+impl Turn {
+    async fn come(mut self) -> Self {
+        for ended in &mut self.after {
+            // Nobody ever sends anything, so this is that the part has ended.
+            while ended.changed().await.is_ok() {}
+        }
+        self
+    }
 }
 
 /// Reads in a thread of its own, not further ahead than a few parts.
@@ -213,19 +284,29 @@ struct Seen {
     hashes: HashSet<u64>,
 }
 
+/// As what somebody came before.
+#[derive(Hash)]
+enum Met {
+    New,
+    Joining,
+}
+
 impl Seen {
     fn correct(&mut self, done: &mut part::Done) {
         for email in &done.new {
-            if !self.is_first(email) {
+            if !self.is_first(Met::New, email) {
                 done.counts.new -= 1;
                 done.counts.updated += 1;
             }
         }
+        for email in &done.joining {
+            done.counts.subscribed += u64::from(self.is_first(Met::Joining, email));
+        }
     }
 
     /// Beyond what is remembered everybody is the first.
-    fn is_first(&mut self, email: &EmailAddress) -> bool {
-        let hash = self.state.hash_one(email);
+    fn is_first(&mut self, met: Met, email: &EmailAddress) -> bool {
+        let hash = self.state.hash_one((met, email));
         if self.hashes.len() >= REMEMBERED {
             return !self.hashes.contains(&hash);
         }

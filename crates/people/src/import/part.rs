@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{
     EmailAddress, Expect, MAX_BATCH_GET, MAX_TXN_WRITES, Put, StoreError, Txn, Update, Write,
@@ -12,15 +13,18 @@ use tidings_sql::DatabaseError;
 use tidings_webhooks::EventType;
 
 use super::Counts;
-use super::bulk::{self, Audience, Contacts};
+use super::bulk::{self, Audience, Contacts, Moved};
 use super::row::{Fault, Person};
 use crate::contacts::profile::Profile;
 use crate::contacts::store::Known;
 use crate::contacts::write::Held;
-use crate::contacts::{Tag, TagChange, UpsertError, rules, write as contact};
+use crate::contacts::{Change, ContactId, Tag, TagChange, UpsertError, rules, write as contact};
 use crate::suppression::memory::Secret;
 use crate::suppression::{self, Kind, Reason, Suppress};
-use crate::{keys, news, race};
+use crate::{keys, news, race, segments};
+
+/// So many people are marked at once: their writes are committed together.
+const MARKED_AT_ONCE: usize = 64;
 
 /// What is to be done with everybody.
 pub(super) struct Order {
@@ -36,6 +40,8 @@ pub(super) struct Done {
     pub(super) faults: Vec<Fault>,
     /// Those who were no contacts before, if they were only looked at.
     pub(super) new: Vec<EmailAddress>,
+    /// Those who would be subscribed, if they were only looked at.
+    pub(super) joining: Vec<EmailAddress>,
 }
 
 /// A line, with what is known of its person.
@@ -58,16 +64,29 @@ pub(super) async fn look(cx: &Cx, order: &Order, lines: Vec<Line>) -> Result<Don
     let mut done = Done::default();
     let people = done.take(lines, order);
     let emails = distinct(&people);
-    let within = cx.clone();
+    let (within, audience) = (cx.clone(), order.audience);
     let load = cx.database().read(move |tx| {
         let contacts = bulk::find(tx, &within, &emails)?;
-        Ok::<_, DatabaseError>(Loaded { contacts, secret: Secret::find(tx, &within)? })
+        let known: Vec<i64> = contacts.values().map(|known| known.id.get()).collect();
+        let subscribed = match audience {
+            Some(audience) => bulk::subscribed(tx, &known, audience)?,
+            None => HashSet::new(),
+        };
+        let loaded = Loaded { contacts, secret: Secret::find(tx, &within)? };
+        Ok::<_, DatabaseError>((loaded, subscribed))
     });
-    let loaded = load.await?;
+    let (loaded, subscribed) = load.await?;
     for case in cases(cx, &loaded, people).await? {
         match rules::plan(&case.held.profile.clone().unwrap_or_default(), &case.person.edit) {
-            Err(error) => done.leave(&case.person, &error.to_string()),
-            Ok(plan) => done.count(&case, plan.is_empty()),
+            Err(error) => {
+                done.leave(&case.person, &error.to_string());
+                continue;
+            }
+            Ok(plan) => done.count(&case, plan.is_empty() && case.new_zone().is_none()),
+        }
+        let is_in = case.known.as_ref().is_some_and(|known| subscribed.contains(&known.id.get()));
+        if order.audience.is_some() && !is_in && !case.is_unsubscribed() {
+            done.joining.push(case.person.email.clone());
         }
         if case.held.profile.is_none() {
             done.new.push(case.person.email);
@@ -95,14 +114,15 @@ async fn write_distinct(
     done: &mut Done,
 ) -> Result<(), StorageError> {
     let loaded = make_known(cx, order, &people).await?;
-    let (mut writing, mut joining) = (Vec::new(), Vec::new());
+    let (mut writing, mut joining, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+    let mut as_they_are = Vec::new();
     for case in cases(cx, &loaded, people).await? {
         let before = case.held.profile.clone().unwrap_or_default();
         let plan = match rules::plan(&before, &case.person.edit) {
             Ok(plan) => plan,
             Err(error) => {
                 done.leave(&case.person, &error.to_string());
-                mark(cx, order, &case).await?;
+                as_they_are.push(case);
                 continue;
             }
         };
@@ -111,30 +131,46 @@ async fn write_distinct(
         {
             joining.push(known.id.get());
         }
-        let unchanged = case.held.profile.is_some() && plan.is_empty();
-        done.count(&case, unchanged);
-        match unchanged {
-            true => mark(cx, order, &case).await?,
+        let as_is = case.held.profile.is_some() && plan.is_empty();
+        let moves = case.moves(as_is);
+        done.count(&case, as_is && moves.is_none());
+        moved.extend(moves);
+        match as_is {
+            true => as_they_are.push(case),
             false => writing.push((plan, case)),
         }
     }
+    mark(cx, order, &as_they_are).await?;
     let secret = loaded.secret.as_ref();
     // Of whoever is new the relations have told.
     let is_update = |(_, case): &(rules::Plan, Case)| case.held.profile.is_some();
     let tell = writing.iter().any(is_update)
         && tidings_webhooks::wanted(cx, EventType::ContactUpdated).await?;
-    let groups = grouped(cx, writing, tell)?;
+    let check = !writing.is_empty() && segments::any(cx).await?;
+    let groups = grouped(cx, writing, Then { tell, check })?;
     try_join_all(groups.into_iter().map(|group| commit(cx, order, secret, group))).await?;
-    done.counts.subscribed += subscribe(cx, order, joining).await? as u64;
+    done.counts.subscribed += finish(cx, order, moved, joining).await? as u64;
     Ok(())
 }
 
-/// Last, when it is known who has left everything.
-async fn subscribe(cx: &Cx, order: &Order, joining: Vec<i64>) -> Result<usize, StorageError> {
-    let Some(audience) = order.audience else { return Ok(0) };
-    let (within, source) = (cx.clone(), order.source.clone());
-    let write =
-        cx.database().write(move |tx| bulk::subscribe(tx, &within, &joining, audience, &source));
+/// Last, when it is known whose line could be taken and who has left everything. Tells how many are new to the audience.
+async fn finish(
+    cx: &Cx,
+    order: &Order,
+    moved: Vec<Moved>,
+    joining: Vec<i64>,
+) -> Result<usize, StorageError> {
+    if moved.is_empty() && order.audience.is_none() {
+        return Ok(0);
+    }
+    let (within, source, audience) = (cx.clone(), order.source.clone(), order.audience);
+    let write = cx.database().write(move |tx| {
+        bulk::move_to(tx, &within, &moved)?;
+        match audience {
+            Some(audience) => bulk::subscribe(tx, &within, &joining, audience, &source),
+            None => Ok(0),
+        }
+    });
     Ok(write.await?)
 }
 
@@ -143,9 +179,16 @@ async fn make_known(cx: &Cx, order: &Order, people: &[Person]) -> Result<Loaded,
     let emails = distinct(people);
     let leaving: Vec<String> =
         people.iter().filter(|one| one.unsubscribed).map(|one| one.email.to_string()).collect();
+    // Most people of a file are new, or most are known. Who is which is looked up beside the one thread that writes.
+    let (within, looked_for) = (cx.clone(), emails.clone());
+    let known = cx.database().read(move |tx| bulk::find(tx, &within, &looked_for));
+    let known: Contacts = known.await?;
+    let (known, new): (Vec<_>, Vec<_>) =
+        emails.into_iter().partition(|email| known.contains_key(email.as_str()));
     let (within, source) = (cx.clone(), order.source.clone());
-    let make = cx.database().write(move |tx| {
-        let contacts = bulk::ensure(tx, &within, &emails, &source)?;
+    // Whoever is faster with an address decides who has it: so each statement is right by itself.
+    let make = cx.database().write_committed(move |tx| {
+        let contacts = bulk::ensure(tx, &within, (&known, &new), &source)?;
         let leaving: Vec<i64> = leaving
             .iter()
             .filter_map(|email| contacts.get(email))
@@ -192,14 +235,23 @@ struct Group {
     cases: Vec<Case>,
 }
 
-/// With the news of each change, if somebody wants to be told.
+/// What follows from a change.
+#[derive(Clone, Copy)]
+struct Then {
+    /// Somebody wants to be told of each.
+    tell: bool,
+    /// There are segments, so everybody in a group is looked at again.
+    check: bool,
+}
+
 fn grouped(
     cx: &Cx,
     writing: Vec<(rules::Plan, Case)>,
-    tell: bool,
+    then: Then,
 ) -> Result<Vec<Group>, StorageError> {
     // A message is an item where the queue is not in the same database.
     let count = |txn: &Txn| txn.writes.len() + txn.messages.len();
+    let room = MAX_TXN_WRITES - usize::from(then.check);
     let mut groups: Vec<Group> = Vec::new();
     for (plan, case) in writing {
         let known = case.known.as_ref().expect("everybody in the part was made a contact");
@@ -207,12 +259,12 @@ fn grouped(
         let mut txn = case.held.txn(&case.person.email, update, &plan, cx.now());
         if case.held.profile.is_none() {
             store_whole(&mut txn).map_err(StorageError::from)?;
-        } else if tell {
+        } else if then.tell {
             let told = news::updated(cx, known.id.get(), &case.person.email);
             txn = txn.enqueue(told.wanted_message(cx));
         }
         match groups.last_mut() {
-            Some(last) if count(&last.txn) + count(&txn) <= MAX_TXN_WRITES => {
+            Some(last) if count(&last.txn) + count(&txn) <= room => {
                 last.txn.writes.append(&mut txn.writes);
                 last.txn.messages.append(&mut txn.messages);
                 last.cases.push(case);
@@ -220,17 +272,28 @@ fn grouped(
             _ => groups.push(Group { txn, cases: vec![case] }),
         }
     }
+    if then.check {
+        for group in &mut groups {
+            let known = group.cases.iter().filter_map(|case| case.known.as_ref());
+            let ids: Vec<ContactId> = known.map(|known| known.id).collect();
+            group.txn.messages.extend(segments::messages(cx, &ids));
+        }
+    }
     Ok(groups)
 }
 
-/// A new item is stored as a whole: its text is then made here, and not by the one thread that writes.
+/// A new item is stored as a whole: its text is then made here, and not by the one thread that writes. Of somebody new nothing
+/// is there, so nothing has to be looked for; should something be, he is written as if he came alone.
 fn store_whole(txn: &mut Txn) -> Result<(), StoreError> {
     for write in &mut txn.writes {
-        if let Write::Update(update) = write
-            && let Some(item) = Update::apply(update, None)?
-        {
-            let put = Put::new(update.table, item).expect(Expect::Absent);
-            *write = Write::Put(put);
+        match write {
+            Write::Update(update) => {
+                if let Some(item) = Update::apply(update, None)? {
+                    *write = Write::Put(Put::new(update.table, item).expect(Expect::Absent));
+                }
+            }
+            Write::Put(put) => put.expect = Expect::Absent,
+            Write::Delete(_) | Write::Check(_) => {}
         }
     }
     Ok(())
@@ -258,14 +321,17 @@ async fn commit(
         }
         Err(error) => return Err(error.into()),
     }
-    for case in &group.cases {
-        mark(cx, order, case).await?;
-    }
-    Ok(())
+    mark(cx, order, &group.cases).await
 }
 
-/// The flags that a line asks for. They are only ever set.
-async fn mark(cx: &Cx, order: &Order, case: &Case) -> Result<(), StorageError> {
+/// The flags that lines ask for. They are only ever set. Nobody is among the cases twice.
+async fn mark(cx: &Cx, order: &Order, cases: &[Case]) -> Result<(), StorageError> {
+    let wanted = cases.iter().filter(|case| case.person.unsubscribed || case.person.suppressed);
+    let marks: Vec<_> = wanted.map(|case| mark_one(cx, order, case)).collect();
+    stream::iter(marks).buffer_unordered(MARKED_AT_ONCE).try_collect().await
+}
+
+async fn mark_one(cx: &Cx, order: &Order, case: &Case) -> Result<(), StorageError> {
     let email = &case.person.email;
     if case.person.unsubscribed && !case.held.is_unsubscribed() {
         // Whoever was erased meanwhile has no profile, and must not get one.
@@ -290,6 +356,27 @@ async fn mark(cx: &Cx, order: &Order, case: &Case) -> Result<(), StorageError> {
         suppression::suppress(cx, suppress).await?;
     }
     Ok(())
+}
+
+impl Case {
+    /// The time zone that the line names, if it is not the one that is known.
+    fn new_zone(&self) -> Option<&str> {
+        let Change::Set(zone) = &self.person.edit.timezone else { return None };
+        let before = self.known.as_ref().and_then(|known| known.timezone.as_deref());
+        Some(zone.as_str()).filter(|zone| before != Some(zone))
+    }
+
+    /// From everything, before or because of this line.
+    fn is_unsubscribed(&self) -> bool {
+        let known = self.known.as_ref().is_some_and(|known| known.unsubscribed_at.is_some());
+        known || self.person.unsubscribed || self.held.is_unsubscribed()
+    }
+
+    fn moves(&self, alone: bool) -> Option<Moved> {
+        let zone = self.new_zone()?.to_owned();
+        let contact = self.known.as_ref()?.id.get();
+        Some(Moved { contact, email: self.person.email.clone(), zone, alone })
+    }
 }
 
 impl Done {
@@ -329,8 +416,7 @@ impl Done {
             (Some(_), true) => counts.unchanged += 1,
             (Some(_), false) => counts.updated += 1,
         }
-        let known = case.known.as_ref().is_some_and(|known| known.unsubscribed_at.is_some());
-        if known || case.person.unsubscribed || case.held.is_unsubscribed() {
+        if case.is_unsubscribed() {
             counts.unsubscribed += 1;
         }
         if case.person.suppressed || case.held.is_suppressed() {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tidings_kernel::EmailAddress;
 
 use super::mapping::{Field, Mapping};
-use crate::contacts::{Attributes, Change, Edit, FirstName, Tag, TagChange};
+use crate::contacts::{Attributes, Change, Edit, FirstName, Tag, TagChange, Zone};
 
 /// The longest value of a cell, in bytes.
 const MAX_CELL: usize = 8 * 1024;
@@ -63,6 +63,7 @@ pub(super) fn read<'a>(
     })?;
     let edit = Edit {
         first_name: known.first_name.map_or(Change::Keep, Change::Set),
+        timezone: known.timezone.map_or(Change::Keep, Change::Set),
         attributes,
         tags: (!known.tags.is_empty()).then_some(TagChange::Add(known.tags)),
     };
@@ -86,6 +87,7 @@ fn unguarded(cell: &str) -> &str {
 #[derive(Default)]
 struct Known {
     first_name: Option<FirstName>,
+    timezone: Option<Zone>,
     attributes: Map<String, Value>,
     tags: BTreeSet<Tag>,
     unsubscribed: bool,
@@ -98,6 +100,7 @@ impl Known {
             Field::FirstName => {
                 self.first_name = Some(cell.parse().map_err(in_words)?);
             }
+            Field::Timezone => self.timezone = Some(cell.parse().map_err(in_words)?),
             Field::Tags => {
                 let tags = cell.split([';', ',']).map(str::trim).filter(|tag| !tag.is_empty());
                 self.tags = tags.map(Tag::from_str).collect::<Result<_, _>>().map_err(in_words)?;
@@ -144,7 +147,7 @@ mod tests {
         let mapping = Mapping::new(header.split(','), &[]).unwrap();
         let shown = match read(&mapping, 2, line.split(',')) {
             Ok(person) => {
-                let Edit { first_name, attributes, tags } = person.edit;
+                let Edit { first_name, attributes, tags, .. } = person.edit;
                 let attributes: Vec<_> = attributes.iter().map(|(name, _)| name.as_str()).collect();
                 format!(
                     "{} {first_name:?} {tags:?} {attributes:?} {}",

@@ -19,6 +19,8 @@ each_store!(
     an_empty_cell_clears_nothing,
     bad_lines_are_told_and_the_others_go_in,
     whoever_is_in_the_file_twice_gets_both_lines,
+    whoever_is_far_down_in_the_file_again_gets_the_later_line_last,
+    time_zones_come_out_of_a_file,
     everybody_is_subscribed_with_a_proof_unless_he_said_no_before,
     a_file_confirms_nothing_and_brings_nobody_back,
     a_line_that_is_left_out_leaves_nothing_behind,
@@ -170,6 +172,43 @@ async fn whoever_is_in_the_file_twice_gets_both_lines(bed: &Bed) {
     assert_eq!(ada.contact.tags.len(), 2);
 }
 
+async fn whoever_is_far_down_in_the_file_again_gets_the_later_line_last(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut text = "email,plan\n".to_owned();
+    // So that the same person is in several of the parts that are worked on at once.
+    for number in 0..40 {
+        text += &format!("ada@example.org,{number}\n");
+        for other in 0..99 {
+            text += &format!("p{number}-{other}@example.org,{number}\n");
+        }
+    }
+    let (counts, _) = import(&cx, &text, settings()).await;
+    assert_eq!((counts.lines, counts.new), (4_000, 3_961));
+    let ada = contacts::get(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(ada.contact.attributes["plan"], "39".into());
+}
+
+async fn time_zones_come_out_of_a_file(bed: &Bed) {
+    let cx = bed.cx().await;
+    let text =
+        "email,Time Zone\nada@example.org,europe/berlin\nbob@example.org,\ncy@example.org,Mars\n";
+    let counts = Counts { lines: 3, new: 2, invalid: 1, ..Counts::default() };
+    assert_eq!(preview(&cx, Cursor::new(text), settings(), |_| ()).await.unwrap(), counts);
+    assert_eq!(import(&cx, text, settings()).await.0, counts);
+    let zone = async |email: &str| {
+        contacts::get(&cx, &email.parse().unwrap()).await.unwrap().unwrap().contact.timezone
+    };
+    assert_eq!(zone("ada@example.org").await.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(zone("bob@example.org").await, None);
+    let (counts, _) = import(&cx, text, settings()).await;
+    assert_eq!((counts.unchanged, counts.updated), (2, 0));
+    let moved = "email,tz\nada@example.org,Asia/Tokyo\n";
+    let looked = preview(&cx, Cursor::new(moved), settings(), |_| ()).await.unwrap();
+    assert_eq!(looked.updated, 1);
+    assert_eq!(import(&cx, moved, settings()).await.0, looked);
+    assert_eq!(zone("ada@example.org").await.as_deref(), Some("Asia/Tokyo"));
+}
+
 async fn everybody_is_subscribed_with_a_proof_unless_he_said_no_before(bed: &Bed) {
     let cx = bed.cx().await;
     import(&cx, "email\nada@example.org\n", settings()).await;
@@ -189,6 +228,10 @@ async fn everybody_is_subscribed_with_a_proof_unless_he_said_no_before(bed: &Bed
     said_no.await.unwrap();
     let settings = Settings { audience: Some("news".parse().unwrap()), ..settings() };
     for (round, subscribed) in [(0, 1), (1, 0)] {
+        // A dry run says the same, also of who comes twice.
+        let twice = format!("{FILE}bob@example.org,Bob,,\n");
+        let looked = preview(&cx, Cursor::new(twice), settings.clone(), |_| ()).await.unwrap();
+        assert_eq!(looked.subscribed, subscribed, "round {round}");
         let (counts, _) = import(&cx, FILE, settings.clone()).await;
         assert_eq!(counts.subscribed, subscribed, "round {round}");
     }

@@ -11,7 +11,7 @@ use tidings_kernel::{
     Condition, EmailAddress, Expect, Item, Query, StoreError, Txn, Value, tables,
 };
 
-use super::record::{Kind, Reason};
+use super::record::{Kind, Reason, Suppression};
 use super::store::{self, Held};
 use super::{Suppress, Suppressed, suppress};
 use crate::keys;
@@ -55,7 +55,7 @@ pub async fn transient_bounce(
             email: email.clone(),
             kind: Kind::Transient,
             reason: Reason::clipped("five consecutive transient bounces"),
-            source: Some(event.to_owned()),
+            source: Some(kept.at(since).unwrap_or(event).to_owned()),
             note: None,
             at: since,
         };
@@ -83,17 +83,25 @@ pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(
             }
         }
         if row(&kept.bounces, &kept.deliveries).is_some() {
-            return Ok(());
+            kept.deliveries.extend(deliveries_between(cx, email, &kept.bounces).await?);
         }
         let held = Held::load(&items, email).await?;
-        match &held.suppression {
-            Some(current) if current.kind == Kind::Transient => {}
+        if let Some(since) = row(&kept.bounces, &kept.deliveries) {
+            let Some(moved) = moved(&held, &kept, since) else { return Ok(()) };
+            match items.transact(moved).await {
+                Ok(()) => return Ok(()),
+                Err(error) if race::lost(&error) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let current = match &held.suppression {
+            Some(current) if current.kind == Kind::Transient => current,
             // Meanwhile it is suppressed for something that lasts: what was taken from the identity comes back.
             Some(current) if unmarked => return Ok(store::mark_again(cx, current).await?),
             _ => return Ok(()),
-        }
+        };
         if !std::mem::replace(&mut unmarked, true) {
-            store::unmark(cx, email, "suppression.withdraw").await?;
+            store::unmark(cx, current, "suppression.withdraw").await?;
         }
         let txn = held.flag_profile(held.without_suppression_alone(Txn::new()), false, cx.now());
         match items.transact(txn).await {
@@ -103,6 +111,19 @@ pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(
         }
     }
     Err(StoreError::Conflict.into())
+}
+
+/// If the row that suppressed is broken, and another one, from later, is not: since then it is suppressed.
+fn moved(held: &Held, kept: &Kept, since: Timestamp) -> Option<Txn> {
+    let current = held.suppression.as_ref().filter(|current| current.kind == Kind::Transient)?;
+    if current.suppressed_at == since {
+        return None;
+    }
+    let source = kept.at(since).map(ToOwned::to_owned);
+    let moved = Suppression { suppressed_at: since, source, ..current.clone() };
+    let txn = Txn::new().put(&tables::MAIN, moved.to_entry(), Expect::Anything);
+    let txn = held.unchanged_by(txn);
+    Some(txn.put(&tables::MAIN, moved.to_item(), held.expected_suppression()))
 }
 
 /// When the first row of five was complete, if there is one.
@@ -140,6 +161,12 @@ struct Kept {
 }
 
 impl Kept {
+    /// The bounce that was the last of a row: always the same one, whichever was heard of last.
+    fn at(&self, since: Timestamp) -> Option<&str> {
+        let then = self.bounces.iter().filter(|(_, at)| *at == since);
+        then.map(|(id, _)| id.as_str()).min()
+    }
+
     fn read(item: Option<&Item>) -> Self {
         let list = |name: &str| match item.and_then(|item| item.get(name)) {
             Some(Value::L(list)) => list.clone(),

@@ -28,7 +28,9 @@ use memory::{Memory, Secret};
 use store::Held;
 
 pub use bounces::{delivered, transient_bounce};
-pub use everywhere::{AtProvider, lift_everywhere};
+pub use everywhere::{
+    AtProvider, erase_contact_everywhere, erase_everywhere, lift_everywhere, suppress_everywhere,
+};
 pub use gate::{Against, Gate, Loaded, Looked, gate};
 pub use record::{Kind, KindError, Reason, ReasonError, Suppression};
 
@@ -179,7 +181,7 @@ pub async fn lift(cx: &Cx, cmd: Lift) -> Result<Suppression, LiftError> {
         };
         // First: if we die after it, the address is still suppressed, and this can be done again.
         if !std::mem::replace(&mut told, true) {
-            store::unmark(cx, &cmd.email, "suppression.lift").await.map_err(StorageError::from)?;
+            store::unmark(cx, &was, "suppression.lift").await.map_err(StorageError::from)?;
         }
         let mut txn = held.without_suppression(Txn::new());
         if held.suppression.is_some() || held.flagged {

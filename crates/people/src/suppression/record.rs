@@ -104,13 +104,18 @@ impl FromStr for Reason {
 
 impl Suppression {
     /// Whether this one takes the place of another. What adds up from transient bounces can be withdrawn by a delivery, so
-    /// anything else is stronger; of two that are as strong the earlier one counts. So it comes to the same in any order.
+    /// anything else is stronger; of two that are as strong the earlier one counts, and of two at the same time always the
+    /// same one. So it comes to the same in any order.
     pub(crate) fn replaces(&self, other: &Self) -> bool {
         match (self.kind == Kind::Transient, other.kind == Kind::Transient) {
             (true, false) => false,
             (false, true) => true,
-            _ => self.suppressed_at < other.suppressed_at,
+            _ => self.order() < other.order(),
         }
+    }
+
+    fn order(&self) -> (Timestamp, u8, Option<&str>, &str) {
+        (self.suppressed_at, self.kind as u8, self.source.as_deref(), &self.reason)
     }
 
     /// That what is stored is still this item, as far as it matters.
@@ -120,7 +125,7 @@ impl Suppression {
             Some(value) => Condition::eq(name, value.clone()),
             None => Condition::not_exists(name),
         };
-        Expect::That(same("suppressedAt").and(same("type")))
+        Expect::That(same("suppressedAt").and(same("type")).and(same("source")).and(same("reason")))
     }
 
     /// What is there blocks, whatever it says: a type that we do not know counts as the strictest.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
+use serde_json::json;
+use tidings_access::{Change, Cx, StorageError};
 use tidings_kernel::{
     Condition, EmailAddress, Expect, Item, ItemStore, Key, StoreError, Txn, Update, tables,
 };
@@ -135,7 +136,10 @@ pub(super) async fn mark(cx: &Cx, cmd: &Suppress) -> Result<Option<ContactId>, D
     let (within, cmd) = (cx.clone(), cmd.clone());
     let mark = cx.database().write(move |tx| {
         mark_identity(tx, &within, &cmd.email, (cmd.kind, cmd.at))?;
-        record(tx, &within, &cmd.email, "suppression.add")
+        let told = json!({ "kind": cmd.kind.as_str(), "since": cmd.at.to_string() });
+        record(tx, &within, &cmd.email, |target| {
+            Change::new("suppression.add", target.0, target.1).after(told.clone())
+        })
     });
     mark.await
 }
@@ -175,10 +179,11 @@ fn mark_identity(
 
 pub(super) async fn unmark(
     cx: &Cx,
-    email: &EmailAddress,
+    was: &Suppression,
     action: &'static str,
 ) -> Result<(), DatabaseError> {
-    let (within, email) = (cx.clone(), email.clone());
+    let (within, email) = (cx.clone(), was.email.clone());
+    let told = json!({ "kind": was.kind.as_str(), "since": was.suppressed_at.to_string() });
     let unmark = cx.database().write(move |tx| {
         let sql = "UPDATE channel_identities
                    SET bounced_at = NULL, complained_at = NULL, updated_at = $3
@@ -189,7 +194,9 @@ pub(super) async fn unmark(
             Param::Int(within.now().as_millisecond()),
         ];
         tx.execute(sql, &params)?;
-        record(tx, &within, &email, action).map(drop)
+        let change =
+            |target: (_, String)| Change::new(action, target.0, target.1).before(told.clone());
+        record(tx, &within, &email, change).map(drop)
     });
     unmark.await
 }
@@ -199,16 +206,14 @@ fn record(
     tx: &mut Tx<'_>,
     cx: &Cx,
     email: &EmailAddress,
-    action: &'static str,
+    change: impl Fn((&'static str, String)) -> Change,
 ) -> Result<Option<ContactId>, DatabaseError> {
     let known = crate::contacts::store::find(tx, cx, email)?;
-    match &known {
-        Some(known) => cx.record(tx, action, "contact", &known.id.to_string())?,
-        None => {
-            let hash = Secret::find_or_make(tx, cx)?.hash(email);
-            cx.record(tx, action, "address", &hash)?;
-        }
-    }
+    let target = match &known {
+        Some(known) => ("contact", known.id.to_string()),
+        None => ("address", Secret::find_or_make(tx, cx)?.hash(email)),
+    };
+    cx.record_change(tx, &change(target))?;
     Ok(known.map(|known| known.id))
 }
 

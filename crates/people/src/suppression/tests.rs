@@ -3,12 +3,14 @@
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::{Cx, Limit};
-use tidings_kernel::{EmailAddress, Item, Key, ProviderSuppressions, Put, SendError, tables};
+use tidings_kernel::{
+    EmailAddress, Item, Key, ProviderSuppressions, Put, SendError, SuppressedFor, tables,
+};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
-    Kind, Lift, LiftError, Suppress, Suppressed, delivered, lift, lift_everywhere, list, status,
-    suppress, transient_bounce,
+    Kind, Lift, LiftError, Suppress, Suppressed, delivered, erase_everywhere, lift,
+    lift_everywhere, list, status, suppress, suppress_everywhere, transient_bounce,
 };
 use crate::contacts::{self, Attributes, Upsert, upsert};
 
@@ -29,6 +31,7 @@ each_store!(
     suppressing_and_making_a_profile_at_once_agree,
     the_log_has_no_addresses,
     lifting_reaches_the_provider_and_does_not_depend_on_him,
+    the_provider_is_told_of_what_is_suppressed_and_forgets_who_is_erased,
     a_flag_that_nothing_explains_is_lifted_too,
 );
 
@@ -380,6 +383,11 @@ struct Provider {
 
 #[async_trait::async_trait]
 impl ProviderSuppressions for Provider {
+    async fn suppress(&self, email: &EmailAddress, reason: SuppressedFor) -> Result<(), SendError> {
+        self.asked.lock().unwrap().push(format!("{email} {reason:?}"));
+        if self.away { Err(SendError::Later("away".to_owned())) } else { Ok(()) }
+    }
+
     async fn lift(&self, email: &EmailAddress) -> Result<(), SendError> {
         self.asked.lock().unwrap().push(email.to_string());
         if self.away { Err(SendError::Later("away".to_owned())) } else { Ok(()) }
@@ -404,6 +412,23 @@ async fn lifting_reaches_the_provider_and_does_not_depend_on_him(bed: &Bed) {
     }
 }
 
+async fn the_provider_is_told_of_what_is_suppressed_and_forgets_who_is_erased(bed: &Bed) {
+    for away in [false, true] {
+        let cx = bed.make_workspace(&format!("w-{away}")).await;
+        let provider = Provider { away, ..Provider::default() };
+        let complaint = Suppress { kind: Kind::Complaint, ..bounce(cx.now()) };
+        suppress_everywhere(&cx, complaint, Some(&provider)).await.unwrap();
+        assert!(is_suppressed(&cx).await);
+        erase_everywhere(&cx, &ada(), Some(&provider)).await.unwrap();
+        // He is asked about nobody who is not suppressed here.
+        let bob = "bob@example.org".parse().unwrap();
+        erase_everywhere(&cx, &bob, Some(&provider)).await.unwrap();
+        let asked = ["ada@example.org Complaint", "ada@example.org"];
+        assert_eq!(*provider.asked.lock().unwrap(), asked);
+        assert!(contacts::flags(&cx, &ada()).await.unwrap().suppressed, "the hash is kept");
+    }
+}
+
 async fn the_log_has_no_addresses(bed: &Bed) {
     let cx = bed.cx().await;
     suppress(&cx, bounce(cx.now())).await.unwrap();
@@ -423,7 +448,7 @@ async fn a_flag_that_nothing_explains_is_lifted_too(bed: &Bed) {
     upsert(&cx, person()).await.unwrap();
     let flag = tidings_kernel::Update::new(&tables::MAIN, crate::keys::profile(&ada()));
     cx.items().await.unwrap().update(flag.set("suppressed", true)).await.unwrap();
-    lift(&cx, wish()).await.unwrap();
+    lift_everywhere(&cx, wish(), None).await.unwrap();
     let contact = contacts::get(&cx, &ada()).await.unwrap().unwrap().contact;
     assert!(!contact.suppressed);
     let lifted = item(&cx, "SUPPRESSION_LIFTED").await.unwrap();

@@ -17,6 +17,7 @@ each_store! {
     nobody_suppressed_is_switched_on,
     all_topics_are_switched_or_none,
     an_operator_switches_on_with_a_reason,
+    there_are_no_more_topics_than_can_be_shown,
 }
 
 async fn switch(cx: &Cx, topics: &[(&str, bool)], by: By) -> Result<Preferences, SwitchError> {
@@ -158,4 +159,16 @@ async fn an_operator_switches_on_with_a_reason(bed: &Bed) {
     let act = because(By::Operator, "she wrote to us");
     let on = preferences::switch(&cx, Switch { whom: ada(), topics, act }).await.unwrap();
     assert_eq!(shown(&on), [("offers", true), ("tips", true)]);
+}
+
+async fn there_are_no_more_topics_than_can_be_shown(bed: &Bed) {
+    let cx = bed.cx().await;
+    for number in 0..preferences::MAX_TOPICS {
+        topic(&cx, &format!("t{number}")).await;
+    }
+    let more =
+        topics::Create { slug: slug("more"), name: "More".parse().unwrap(), description: None };
+    let refused = topics::create(&cx, more).await;
+    assert!(matches!(refused, Err(topics::CreateError::TooMany)), "{refused:?}");
+    assert_eq!(topics::list(&cx, None, Limit::MAX).await.unwrap().items.len(), 100);
 }

@@ -8,8 +8,9 @@
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Condition, EmailAddress, Expect, Query, Update, tables};
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_jobs::contracts::{Contract as _, ReminderStep, ReminderTask};
+use tidings_kernel::{Condition, EmailAddress, Expect, Outgoing, Query, Update, queues, tables};
+use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
 
 use super::quoted;
 use crate::contacts::ContactId;
@@ -53,28 +54,56 @@ pub(super) async fn clear_own(
     clear_keys(cx, contact, (secret, addresses)).await?;
     let messages = format!(
         "{} WHERE id IN (SELECT id FROM transactional_messages WHERE lead_id = $1 AND email IS NOT NULL
-                         ORDER BY id LIMIT $3)",
+                         ORDER BY id LIMIT $3)
+         RETURNING id, reminder",
         clear_messages()
     );
     let recipients = format!(
         "UPDATE campaign_recipients SET {}
          WHERE id IN (SELECT id FROM campaign_recipients WHERE lead_id = $1 AND email IS NOT NULL
-                      ORDER BY id LIMIT $3)",
+                      ORDER BY id LIMIT $3)
+         RETURNING id, CAST(NULL AS TEXT)",
         ended("'pending', 'queued', 'claimed'", "skipped")
     );
     for sql in [messages, recipients] {
         loop {
-            let (sql, now) = (sql.clone(), cx.now().as_millisecond());
+            let (sql, within) = (sql.clone(), cx.clone());
             let clear = cx.database().write(move |tx| {
-                tx.execute(&sql, &[Param::Int(contact.get()), Param::Int(now), Param::Int(ROWS)])
+                let now = Param::Int(within.now().as_millisecond());
+                let rows = tx.query(&sql, &[Param::Int(contact.get()), now, Param::Int(ROWS)])?;
+                for row in &rows {
+                    tell_reminder(tx, &within, (row.int(0)?, row.optional_text(1)?))?;
+                }
+                Ok(rows.len())
             });
-            let cleared: Result<u64, DatabaseError> = clear.await;
+            let cleared: Result<usize, DatabaseError> = clear.await;
             if cleared? == 0 {
                 break;
             }
         }
     }
     Ok(())
+}
+
+/// A message that is a reminder tells its draft what became of it.
+fn tell_reminder(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    (message, reminder): (i64, Option<&str>),
+) -> Result<(), DatabaseError> {
+    let Some(reminder) = reminder else { return Ok(()) };
+    let mut step = ReminderStep::new(cx.workspace().clone(), ReminderTask::Outcome);
+    step.draft = Some(reminder.to_owned());
+    step.message_id = Some(message);
+    let damaged = |error| DatabaseError::Statement(std::sync::Arc::new(error));
+    let body = step.to_body().map_err(damaged)?;
+    match tx.enqueue(&Outgoing::new(&queues::REMINDER_STEPS, body), cx.now()) {
+        Ok(()) => Ok(()),
+        Err(EnqueueError::Database(error)) => Err(error),
+        Err(EnqueueError::Invalid(error)) => {
+            Err(DatabaseError::Statement(std::sync::Arc::new(error)))
+        }
+    }
 }
 
 /// What was just handed to the provider nobody knows.
@@ -177,24 +206,36 @@ pub(super) async fn clear_mentions(
     }
 }
 
-/// Campaigns that mean people by their addresses mean nobody in the place of this one.
+/// Campaigns and segments that mean people by their addresses mean nobody in the place of this one.
 pub(super) async fn clear_filters(cx: &Cx, address: &EmailAddress) -> Result<(), DatabaseError> {
+    for (table, column) in [("campaigns", "filter"), ("segments", "condition")] {
+        clear_conditions(cx, address, (table, column)).await?;
+    }
+    Ok(())
+}
+
+async fn clear_conditions(
+    cx: &Cx,
+    address: &EmailAddress,
+    (table, column): (&'static str, &'static str),
+) -> Result<(), DatabaseError> {
     let mut after = 0;
     loop {
         let (within, address) = (cx.clone(), address.clone());
         let page = cx.database().write(move |tx| {
-            let sql = "SELECT id, CAST(filter AS TEXT) FROM campaigns
-                       WHERE workspace_id = $1 AND id > $2 AND CAST(filter AS TEXT) LIKE $3 ESCAPE '!'
-                       ORDER BY id LIMIT $4";
+            let sql = format!(
+                "SELECT id, CAST({column} AS TEXT) FROM {table}
+                 WHERE workspace_id = $1 AND id > $2 AND CAST({column} AS TEXT) LIKE $3 ESCAPE '!'
+                 ORDER BY id LIMIT $4"
+            );
             let (workspace, named) = (Param::Int(within.workspace_id().get()), quoted(&address));
-            let params =
-                [workspace, Param::Int(after), Param::Text(&named), Param::Int(MENTIONS)];
-            let rows = tx.query(sql, &params)?;
+            let params = [workspace, Param::Int(after), Param::Text(&named), Param::Int(MENTIONS)];
+            let rows = tx.query(&sql, &params)?;
             for row in &rows {
                 let name = serde_json::Value::from(address.as_str()).to_string();
                 let filter = row.text(1)?.replace(&name, NOBODY);
-                let sql = "UPDATE campaigns SET filter = $2 WHERE id = $1";
-                tx.execute(sql, &[Param::Int(row.int(0)?), Param::Text(&filter)])?;
+                let sql = format!("UPDATE {table} SET {column} = $2 WHERE id = $1");
+                tx.execute(&sql, &[Param::Int(row.int(0)?), Param::Text(&filter)])?;
             }
             rows.last().map(|row| row.int(0)).transpose()
         });

@@ -2,14 +2,21 @@
 
 use jiff::ToSpan as _;
 use tidings_access::Cx;
-use tidings_kernel::{Expect, Item, Put, Timer, Txn, queues, tables};
+use tidings_inbox::marks::{self, Mark};
+use tidings_inbox::publish::{NewPost, To};
+use tidings_inbox::{Inbox, Reader};
+use tidings_kernel::{Expect, Item, Key, Put, Timer, Txn, queues, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
     address, attributes, bare, execute, found, item, partition, rows, suppress, tags_in_step,
     unsubscribe, upsert, with_tags,
 };
-use crate::contacts::{Upsert, erase, get, resume};
+use crate::contacts::store;
+use crate::contacts::{
+    ContactId, Erased, KnownBy, Upsert, attach, erase, erase_contact, get, learn_user_id, make,
+    resume,
+};
 use crate::keys;
 use crate::suppression::{self, Kind};
 
@@ -23,9 +30,12 @@ each_store!(
     what_was_waiting_is_not_sent,
     messages_of_others_name_him_no_more,
     an_address_that_is_nobodys_can_be_erased,
+    dead_letters_name_him_no_more,
     an_erasure_that_lacked_only_its_last_line_is_finished,
     an_erasure_that_nobody_asks_for_again_is_finished,
     an_erasure_is_found_by_every_address,
+    his_inboxes_are_emptied_and_no_others,
+    whoever_has_no_address_is_erased_too,
 );
 
 /// A send log, executions on both sides, and events.
@@ -71,7 +81,7 @@ async fn put_walks(cx: &Cx, email: &str) {
 /// That nothing of it is left.
 pub(super) async fn no_walks(cx: &Cx) {
     for gone in ["EXEC#onboarding", "EXECUTION#x1", "FAILED#onboarding"] {
-        assert_eq!(partition(cx, &tables::MAIN, gone).await, [], "{gone}");
+        assert_eq!(walks_at(cx, gone).await, [], "{gone}");
     }
     let timers = "SELECT timer_key FROM timers WHERE $1 > 0 AND timer_key LIKE 'execution/%'";
     assert_eq!(rows(cx, timers).await.len(), 0);
@@ -93,8 +103,15 @@ async fn many_walks_end_too(bed: &Bed) {
     }
     assert!(erase(&cx, &email).await.unwrap().erased);
     for place in ["EXEC#s0", "EXECUTION#x0", "EXEC#s119", "EXECUTION#x119", "SUB#ada@example.org"] {
-        assert_eq!(partition(&cx, &tables::MAIN, place).await, [], "{place}");
+        assert_eq!(walks_at(&cx, place).await, [], "{place}");
     }
+}
+
+/// But for the marks that walks were stopped, which name nobody: a worker may have one in hand.
+async fn walks_at(cx: &Cx, place: &str) -> Vec<Item> {
+    let mut items = partition(cx, &tables::MAIN, place).await;
+    items.retain(|item| item.text("SK") != Some("STOPPED"));
+    items
 }
 
 async fn put_relations(cx: &Cx) {
@@ -232,6 +249,35 @@ async fn messages_of_others_name_him_no_more(bed: &Bed) {
     left[0].replace_range(7..8, "0");
     assert_eq!(left, NAMED_NO_MORE);
     assert!(!erase(&cx, &email).await.unwrap().erased);
+}
+
+async fn dead_letters_name_him_no_more(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    let id = cx.workspace_id().get();
+    let letters = [
+        ("a", r#"{"Message":"{\"to\":[\"Ada@example.org\"]}"}"#.to_owned()),
+        ("b", format!(r#"{{"workspace_id":{id},"email":"ada@example.org"}}"#)),
+        ("c", r#"{"workspace":"acme","email":"ada@example.org"}"#.to_owned()),
+        ("d", format!(r#"{{"workspace_id":{},"email":"ada@example.org"}}"#, id + 1)),
+        ("e", r#"{"workspace":"other","email":"ada@example.org"}"#.to_owned()),
+        ("f", r#"{"email":"nada@example.org"}"#.to_owned()),
+    ];
+    let bury = cx.database().write(move |tx| {
+        for (id, body) in &letters {
+            let sql =
+                "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
+                       VALUES ('ses-webhooks', $1, 1, 1, 1, 'broken', $2)";
+            tx.execute(sql, &[tidings_sql::Param::Text(id), tidings_sql::Param::Text(body)])?;
+        }
+        Ok(())
+    });
+    let buried: Result<(), tidings_sql::DatabaseError> = bury.await;
+    buried.unwrap();
+    erase(&cx, &address("ada@example.org")).await.unwrap();
+    let left = rows(&cx, "SELECT id FROM dead_letters WHERE $1 > 0 ORDER BY id").await;
+    let left: Vec<_> = left.iter().map(|row| row.text(0).unwrap()).collect();
+    assert_eq!(left, ["d", "e", "f"], "those of others stay");
 }
 
 /// Every text in every row and item of the workspace that could tell who it was.
@@ -463,4 +509,124 @@ async fn an_erasure_is_found_by_every_address(bed: &Bed) {
     begun(&cx).await;
     assert!(erase(&cx, &address("lovelace@example.org")).await.unwrap().erased);
     is_clean(&cx).await;
+}
+
+/// Publishes to users of an inbox, or to everyone.
+async fn publish(cx: &Cx, inbox: &str, users: &[&str], category: Option<&str>) -> String {
+    let to = match users {
+        [] => To::Everyone,
+        users => To::Users(users.iter().map(ToString::to_string).collect()),
+    };
+    let post = NewPost {
+        to,
+        label: None,
+        category: category.map(str::to_owned),
+        title: "For Ada".to_owned(),
+        body: serde_json::json!({}),
+        cta_uri: None,
+        host_system_id: None,
+        send_at: None,
+        expires_in: None,
+        sender: "Ops".to_owned(),
+    };
+    let published = Inbox::new().publish(cx, &inbox.parse().unwrap(), post).await.unwrap();
+    published.id.to_string()
+}
+
+async fn inbox_of(cx: &Cx, uid: &str, inbox: &str) -> usize {
+    let partition_key = format!("t#{}U#{uid}#{inbox}", cx.workspace());
+    partition(cx, &tables::INBOX, &partition_key).await.len()
+}
+
+async fn whoever_has_no_address_is_erased_too(bed: &Bed) {
+    let cx = bed.cx().await;
+    let within = cx.clone();
+    let made = cx.database().write(move |tx| {
+        let phone = KnownBy { channel: "phone", value: "+493012345", typed: "+493012345" };
+        let user = KnownBy { channel: "user_id", value: "u-1", typed: "u-1" };
+        let contact = make(tx, &within, phone)?.expect("nobody has the number");
+        assert!(attach(tx, &within, contact, user)?);
+        let sql = "SELECT id FROM lead_organizations WHERE lead_id = $1";
+        let partition = tx.query(sql, &[tidings_sql::Param::Int(contact.get())])?[0].int(0)?;
+        Ok::<_, tidings_sql::DatabaseError>((contact, partition.to_string()))
+    });
+    let (contact, own) = made.await.unwrap();
+    let items = cx.items().await.unwrap();
+    let event = tables::EVENT.bare_item(&Key::new(own.as_str(), "2026-01-01T00:00:00.000Z#1"));
+    let memory = tables::MEMORY.bare_item(&Key::new(own.as_str(), "preference#colour"));
+    let feature = tables::FEATURE.bare_item(&Key::single(own.as_str()));
+    for (table, item) in
+        [(&tables::EVENT, event), (&tables::MEMORY, memory), (&tables::FEATURE, feature)]
+    {
+        items.put(Put::new(table, item)).await.unwrap();
+    }
+    publish(&cx, "app", &["u-1", "bob"], None).await;
+    // Another workspace cannot.
+    let other = bed.make_workspace("other").await;
+    assert_eq!(erase_contact(&other, contact).await.unwrap(), None);
+
+    assert_eq!(erase_contact(&cx, contact).await.unwrap(), Some(Erased { erased: true }));
+    for table in [&tables::EVENT, &tables::MEMORY, &tables::FEATURE] {
+        assert_eq!(partition(&cx, table, &own).await.len(), 0, "{}", table.name);
+    }
+    assert_eq!(inbox_of(&cx, "u-1", "app").await, 0);
+    assert!(inbox_of(&cx, "bob", "app").await > 0);
+    let left = rows(&cx, "SELECT id FROM channel_identities WHERE workspace_id = $1").await;
+    assert!(left.is_empty());
+    assert_eq!(erase_contact(&cx, contact).await.unwrap(), Some(Erased { erased: false }));
+    assert_eq!(erase_contact(&cx, ContactId::from(999)).await.unwrap(), None);
+    // Who has an address is erased with everything under it.
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    assert_eq!(
+        erase_contact(&cx, ContactId::from(contact.get() + 1)).await.unwrap(),
+        Some(Erased { erased: true })
+    );
+    assert!(get(&cx, &address("ada@example.org")).await.unwrap().is_none());
+}
+
+/// He has another id besides, as somebody has who was two contacts once.
+async fn called_too(cx: &Cx, email: &str, user_id: &'static str) {
+    let (within, email) = (cx.clone(), address(email));
+    let known_by = KnownBy { channel: "user_id", value: user_id, typed: user_id };
+    let attach = cx.database().write(move |tx| {
+        let contact = store::find(tx, &within, &email)?.expect("he is a contact").id;
+        attach(tx, &within, contact, known_by)
+    });
+    assert!(attach.await.unwrap());
+}
+
+async fn his_inboxes_are_emptied_and_no_others(bed: &Bed) {
+    let cx = bed.cx().await;
+    upsert(&cx, bare("ada@example.org")).await.unwrap();
+    learn_user_id(&cx, &address("ada@example.org"), "ada-7", cx.now()).await.unwrap();
+    called_too(&cx, "ada@example.org", "ada#no-inbox-can-have-it").await;
+    publish(&cx, "news", &["ada-7", "bob"], None).await;
+    for _ in 0..120 {
+        publish(&cx, "app", &["ada-7", "bob"], Some("orders")).await;
+    }
+    let public = publish(&cx, "app", &[], None).await;
+    let reader = Reader { inbox: "app".parse().unwrap(), uid: "ada-7".parse().unwrap() };
+    marks::mark(&cx, &Inbox::new(), &reader, Mark::Read, &[public.parse().unwrap()]).await.unwrap();
+    let (app, news) = (inbox_of(&cx, "bob", "app").await, inbox_of(&cx, "bob", "news").await);
+    assert!(inbox_of(&cx, "ada-7", "app").await > app && app > 120);
+
+    // Whoever began it died after the first transaction.
+    let (within, email) = (cx.clone(), address("ada@example.org"));
+    let begin = cx.database().write(move |tx| crate::contacts::erase::begin(tx, &within, &email));
+    begin.await.map(drop).unwrap();
+    bed.advance(16).await;
+    assert_eq!(resume(&bed.access, 10).await.unwrap(), 1);
+    for inbox in ["app", "news"] {
+        assert_eq!(inbox_of(&cx, "ada-7", inbox).await, 0, "{inbox}");
+    }
+    assert_eq!(
+        (inbox_of(&cx, "bob", "app").await, inbox_of(&cx, "bob", "news").await),
+        (app, news)
+    );
+    let left = "SELECT id FROM erasures WHERE workspace_id = $1 AND user_ids IS NOT NULL";
+    assert_eq!(rows(&cx, left).await.len(), 0);
+    // He can come again, as somebody new.
+    publish(&cx, "app", &["ada-7"], None).await;
+    let counts = tidings_inbox::read::counts(&cx, &Inbox::new(), &reader).await.unwrap();
+    assert_eq!((counts.total, counts.unread), (2, 2));
 }

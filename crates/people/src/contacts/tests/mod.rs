@@ -16,7 +16,7 @@ use tidings_testbed::{Bed, each_store};
 
 use super::{
     Attributes, Change, Contact, Edit, TagChange, TooMuch, Update, UpdateError, Upsert,
-    UpsertError, ensure, get, tag, update, upsert,
+    UpsertError, ensure, get, put, tag, timezone, update, upsert,
 };
 use crate::keys;
 use crate::suppression::{self, Kind, Suppress};
@@ -36,6 +36,7 @@ each_store!(
     everything_about_a_contact_comes_at_once,
     a_contact_of_another_workspace_is_somebody_else,
     a_name_can_be_cleared,
+    a_time_zone_is_set_kept_and_cleared,
 );
 
 pub(super) fn address(text: &str) -> EmailAddress {
@@ -371,4 +372,24 @@ pub(super) async fn ensured(cx: &Cx, email: &str) -> super::ContactId {
     let (within, email) = (cx.clone(), address(email));
     let work = cx.database().write(move |tx| ensure(tx, &within, &email));
     work.await.unwrap()
+}
+
+async fn a_time_zone_is_set_kept_and_cleared(bed: &Bed) {
+    let cx = bed.cx().await;
+    let ada = address("ada@example.org");
+    let to = |timezone| Update { email: ada.clone(), edit: Edit { timezone, ..Edit::default() } };
+    let berlin = || Change::Set("europe/berlin".parse().unwrap());
+    let done = put(&cx, to(berlin())).await.unwrap();
+    assert_eq!((done.created, done.contact.timezone.as_deref()), (true, Some("Europe/Berlin")));
+    // What does not name it leaves it.
+    let again = upsert(&cx, with_tags("ada@example.org", &["a"])).await.unwrap();
+    assert_eq!(again.contact.timezone.as_deref(), Some("Europe/Berlin"));
+    let shown = get(&cx, &ada).await.unwrap().unwrap();
+    assert_eq!(shown.contact.timezone.as_deref(), Some("Europe/Berlin"));
+    assert_eq!(timezone(&cx, &ada).await.unwrap().as_deref(), Some("Europe/Berlin"));
+    put(&cx, to(berlin())).await.unwrap();
+    let entries = "SELECT 1 FROM audit_log WHERE workspace_id = $1 AND action = 'contact.update'";
+    assert_eq!(rows(&cx, entries).await.len(), 1, "the second time nothing changes");
+    assert_eq!(update(&cx, to(Change::Clear)).await.unwrap().timezone, None);
+    assert_eq!(timezone(&cx, &ada).await.unwrap(), None);
 }
