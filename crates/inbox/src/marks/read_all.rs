@@ -1,0 +1,301 @@
+//! Reading everything at once: one watermark, whatever the number of messages.
+//!
+//! A read-all covers all that is there, what has expired and was not counted out yet too, so that nobody has to know of it.
+//! What came after the message up to which the user has read is taken out of it by a flag on each: `unread` with the
+//! read-all's number. Those are few as a rule and go into the same transaction. If they are more, the number is reserved first and they are flagged
+//! in steps: a flag means nothing before the read-all of its number, and nothing after it if that never comes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_access::Cx;
+use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Query, Txn, Update, tables};
+
+use super::{MarkError, as_receipt};
+use crate::Inbox;
+use crate::counting::{Counting, still, take_in};
+use crate::ids::MessageId;
+use crate::keys::{self, Category};
+use crate::public::Known;
+use crate::race::{ATTEMPTS, lost};
+use crate::records::{Marks, Receipt, Stored, Watermark};
+use crate::timeline;
+use crate::view::{Reader, View, look};
+
+/// So many unread messages may be newer than the one up to which is read.
+pub const MAX_NEWER: usize = 500;
+/// So many items are looked at to find them.
+const MAX_LOOKED_AT: usize = 5_000;
+const PAGE: usize = 500;
+/// So many are flagged at once, in transactions of their own.
+const FLAGGED: usize = 90;
+
+/// What is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReadAll {
+    /// Only messages of this category.
+    pub category: Option<Category>,
+    /// What is newer than this message stays as it is.
+    pub up_to: Option<MessageId>,
+}
+
+/// Up to where all is read now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadUpTo {
+    pub id: MessageId,
+}
+
+/// Reads all messages of a user, or all of a category, up to one of them if it is named.
+pub async fn read_all(
+    cx: &Cx,
+    inbox: &Inbox,
+    reader: &Reader,
+    what: ReadAll,
+) -> Result<ReadUpTo, MarkError> {
+    let counting = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid);
+    let items = cx.items().await?;
+    let is_told = timeline::is_known(cx, &reader.uid).await?;
+    let mut reserved = None;
+    for _ in 0..ATTEMPTS {
+        let view = look(cx, inbox, reader).await?;
+        let newer = match &what.up_to {
+            Some(id) => newer_unread(cx, &counting, &view, id, what.category.as_ref()).await?,
+            None => Vec::new(),
+        };
+        if what.category.as_ref().is_some_and(|category| !view.knows(category)) {
+            // Nothing was ever published in it: there is nothing to read, and nothing to write down.
+            return Ok(what.done(cx));
+        }
+        // Another change since the number was reserved means that somebody may have used it.
+        let number = reserved.take().filter(|(_, rev)| *rev == view.balance.stats.rev);
+        let plan = Plan { cx, counting: &counting, view: &view, what: &what, newer: &newer };
+        let txn = match number {
+            Some((number, _)) => {
+                if !flag(cx, &counting, &newer, number).await? {
+                    continue;
+                }
+                plan.transaction(number, &[], newest(cx, &counting).await?)
+            }
+            None if newer.len() <= plan.room() => {
+                plan.transaction(view.balance.stats.marks + 1, &newer, newest(cx, &counting).await?)
+            }
+            None => {
+                let (number, rev) = (view.balance.stats.marks + 1, view.balance.stats.rev);
+                let update = counting.all().set("marks", number);
+                let update = update.expect(Expect::That(still("rev", rev)));
+                match items.update(update).await {
+                    Ok(_) => reserved = Some((number, rev + 1)),
+                    Err(error) if lost(&error) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                continue;
+            }
+        };
+        let txn = if is_told {
+            let number = view.balance.stats.rev;
+            txn.enqueue(timeline::read_all(cx, reader, &what, number))
+        } else {
+            txn
+        };
+        match items.transact(txn).await {
+            Ok(()) => {
+                inbox.hints.changed(cx.workspace(), &reader.inbox, Some(&reader.uid));
+                return Ok(what.done(cx));
+            }
+            Err(error) if lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(MarkError::Busy)
+}
+
+impl ReadAll {
+    fn done(&self, cx: &Cx) -> ReadUpTo {
+        let id = self.up_to.clone().unwrap_or_else(|| MessageId::last_of(cx.now()));
+        ReadUpTo { id }
+    }
+}
+
+/// An unread message that stays unread.
+struct Newer {
+    id: MessageId,
+    category: Option<Category>,
+    /// What its receipt has to say if it is a public one.
+    public: Option<(i64, jiff::Timestamp)>,
+}
+
+impl Newer {
+    fn flag(&self, counting: &Counting<'_>, number: i64) -> Update {
+        let update = Update::new(&tables::INBOX, keys::message(&counting.partition, &self.id));
+        let update = update.set("unread", number);
+        let unread = Condition::not_exists("readat");
+        match self.public {
+            Some((seq, expires)) => as_receipt(update, self.category.as_ref(), seq, expires)
+                .expect(Expect::That(unread.and(Condition::not_exists("kind")))),
+            None => update.expect(Expect::That(unread.and(Condition::exists("kind")))),
+        }
+    }
+}
+
+/// Flags in transactions of their own, and tells whether all are flagged now: somebody may have read one of them meanwhile.
+async fn flag(
+    cx: &Cx,
+    counting: &Counting<'_>,
+    newer: &[Newer],
+    number: i64,
+) -> Result<bool, MarkError> {
+    let items = cx.items().await?;
+    for some in newer.chunks(FLAGGED) {
+        let flags = some.iter().map(|newer| newer.flag(counting, number));
+        match items.transact(flags.fold(Txn::new(), Txn::update)).await {
+            Ok(()) => {}
+            Err(error) if lost(&error) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+/// The greatest id in the user's partition, of what has expired too: it is counted until it is counted out.
+async fn newest(cx: &Cx, counting: &Counting<'_>) -> Result<Option<MessageId>, MarkError> {
+    let query = Query::new(&tables::INBOX, &counting.partition).begins_with(keys::MESSAGES);
+    let query = query.backward().and_expired();
+    let page = cx.items().await?.query(query.limit(1)).await?;
+    let sort = page.items.first().and_then(|item| item.text("SK"));
+    Ok(sort.and_then(|sort| sort.strip_prefix(keys::MESSAGES)?.parse().ok()))
+}
+
+/// Unread messages that are newer, the user's own and public ones.
+async fn newer_unread(
+    cx: &Cx,
+    counting: &Counting<'_>,
+    view: &View,
+    id: &MessageId,
+    category: Option<&Category>,
+) -> Result<Vec<Newer>, MarkError> {
+    let items = cx.items().await?;
+    let (mut newer, mut receipts) = (Vec::new(), BTreeMap::<MessageId, Receipt>::new());
+    let (mut cursor, mut looked_at) = (None, 0);
+    let wanted = |of: Option<&Category>| category.is_none() || category == of;
+    loop {
+        // Nothing stands between the last message and `m$`: the character after # is $.
+        let from = format!("{}{id}", keys::MESSAGES);
+        let query = Query::new(&tables::INBOX, &counting.partition).between(from, "m$");
+        let page = items.query(query.limit(PAGE).after(cursor)).await?;
+        looked_at += page.items.len();
+        for item in &page.items {
+            match Stored::read(item)? {
+                Stored::Own(own) if own.message.id > *id => {
+                    let category = own.message.category.clone();
+                    if wanted(category.as_ref()) && !view.balance.of_own(&own).is_read() {
+                        newer.push(Newer { id: own.message.id, category, public: None });
+                    }
+                }
+                Stored::Receipt(receipt) => {
+                    receipts.insert(receipt.id.clone(), receipt);
+                }
+                Stored::Own(_) | Stored::Public(_) => {}
+            }
+        }
+        cursor = page.cursor;
+        if newer.len() > MAX_NEWER || (cursor.is_some() && looked_at >= MAX_LOOKED_AT) {
+            return Err(MarkError::TooManyNewer(id.clone()));
+        }
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let is_unread = |known: &Known<'_>| {
+        let marks = receipts.get(&known.id).map_or_else(Marks::default, |receipt| receipt.marks);
+        !view.balance.of_public(known.category, known.seq, marks).is_read()
+    };
+    let publics = view.index.above(id, view.index.wanted(view.since(), category));
+    for known in publics.filter(is_unread) {
+        let (category, public) = (known.category.cloned(), Some((known.seq, known.expires)));
+        newer.push(Newer { id: known.id, category, public });
+        if newer.len() > MAX_NEWER {
+            return Err(MarkError::TooManyNewer(id.clone()));
+        }
+    }
+    Ok(newer)
+}
+
+struct Plan<'a> {
+    cx: &'a Cx,
+    counting: &'a Counting<'a>,
+    view: &'a View,
+    what: &'a ReadAll,
+    newer: &'a [Newer],
+}
+
+impl Plan<'_> {
+    /// How many flags fit into the transaction beside the counts.
+    fn room(&self) -> usize {
+        let of_newer = self.newer.iter().filter_map(|newer| newer.category.as_ref());
+        let counted: BTreeSet<_> = self.view.balance.categories.keys().chain(of_newer).collect();
+        // One for the counts, and one for the timeline.
+        (MAX_TXN_WRITES - 2).saturating_sub(counted.len())
+    }
+
+    /// The read-all of this number, together with these flags: those that are not made before.
+    fn transaction(&self, number: i64, flags: &[Newer], newest: Option<MessageId>) -> Txn {
+        let (view, stats) = (self.view, &self.view.balance.stats);
+        let mut unread: BTreeMap<&Category, i64> = BTreeMap::new();
+        for category in self.newer.iter().filter_map(|newer| newer.category.as_ref()) {
+            *unread.entry(category).or_default() += 1;
+        }
+        let left = |category: &Category| unread.get(category).copied().unwrap_or(0);
+        let flags = flags.iter().map(|newer| newer.flag(self.counting, number));
+        let mut txn = flags.fold(Txn::new(), Txn::update);
+        let all = self.counting.all().set("marks", number);
+        let publics = self.newer.iter().filter_map(|newer| newer.public);
+        // Nobody has changed the counts, so what this expects besides is so.
+        let all = match publics.map(|(_, expires)| expires.as_second()).min() {
+            Some(expires) => take_in(all, stats, expires).0,
+            None => all,
+        };
+        let all = match &self.what.category {
+            None => {
+                let before = stats.all.as_ref().and_then(|mark| mark.id.clone());
+                let mark = self.watermark(number, before, newest);
+                // Those that have counts, and those that get some because a public message stays unread.
+                let with_counts = view
+                    .balance
+                    .categories
+                    .iter()
+                    .filter(|(category, stats)| stats.read != stats.published - left(category));
+                for (category, stats) in with_counts {
+                    let read = stats.published - left(category);
+                    txn = txn.update(self.counting.category(category).set("read", read));
+                }
+                for category in
+                    unread.keys().filter(|name| !view.balance.categories.contains_key(**name))
+                {
+                    txn = txn.update(self.counting.category(category).set("read", -left(category)));
+                }
+                let newer = i64::try_from(self.newer.len()).unwrap_or(i64::MAX);
+                all.set("all", mark.to_value()).set("read", stats.published - newer)
+            }
+            Some(category) => {
+                let of_category =
+                    view.balance.categories.get(category).cloned().unwrap_or_default();
+                let before = of_category.mark.and_then(|mark| mark.id);
+                let mark = self.watermark(number, before, newest);
+                let read = of_category.published - left(category);
+                let update = self.counting.category(category);
+                txn = txn.update(update.set("mark", mark.to_value()).set("read", read));
+                match read - of_category.read {
+                    0 => all,
+                    more => all.add("read", more),
+                }
+            }
+        };
+        txn.update(all.expect(Expect::That(still("rev", stats.rev))))
+    }
+
+    /// It covers all that is there, and whatever was there and has expired.
+    fn watermark(&self, n: i64, before: Option<MessageId>, newest: Option<MessageId>) -> Watermark {
+        let now = self.cx.now();
+        let id = before.max(newest).max(Some(MessageId::last_of(now)));
+        Watermark { n, id, seq: self.view.index.stats.issued, at: Some(now) }
+    }
+}

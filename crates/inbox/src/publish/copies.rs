@@ -1,0 +1,171 @@
+//! The copies that users get of a post, and their counts: put in, and taken away again.
+//!
+//! Each user's copy and his counts change in one transaction, whatever else is in it.
+
+use std::collections::HashSet;
+
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{
+    Condition, Expect, ItemStore, Outgoing, Path, StoreError, Txn, Update, tables,
+};
+
+use crate::counting::take_in;
+use crate::keys::{self, InboxKey, UserId};
+use crate::records::{CategoryStats, Marks, Message, Own, Post, Stored, UserStats, damaged, stamp};
+use crate::timeline::{self, Fate};
+
+/// The copies of one post.
+#[derive(Clone, Copy)]
+pub(super) struct Copies<'a> {
+    pub(super) cx: &'a Cx,
+    pub(super) inbox: &'a InboxKey,
+    pub(super) post: &'a Post,
+    /// Those of the users who have a timeline.
+    pub(super) known: &'a HashSet<String>,
+}
+
+/// What a user has before his copy comes or goes.
+struct Standing<'a> {
+    uid: &'a UserId,
+    stats: UserStats,
+    category: Option<CategoryStats>,
+    own: Option<Own>,
+}
+
+impl Copies<'_> {
+    /// In a transaction that gives these users their copies. Each is unread, whatever was read before.
+    pub(super) async fn put(
+        &self,
+        items: &dyn ItemStore,
+        mut txn: Txn,
+        uids: &[UserId],
+    ) -> Result<Txn, StorageError> {
+        let message = self.message()?;
+        for standing in self.standings(items, uids).await? {
+            txn = self.put_one(txn, &message, &standing);
+            if self.known.contains(standing.uid.as_str()) {
+                txn = txn.enqueue(self.befell(standing.uid, Fate::Published));
+            }
+        }
+        Ok(txn)
+    }
+
+    /// In a transaction that takes the copies of these users away. Who has none, or none any more, is passed over.
+    pub(super) async fn take(
+        &self,
+        items: &dyn ItemStore,
+        mut txn: Txn,
+        uids: &[UserId],
+    ) -> Result<Txn, StorageError> {
+        for standing in self.standings(items, uids).await? {
+            if standing.own.is_some() && self.known.contains(standing.uid.as_str()) {
+                txn = txn.enqueue(self.befell(standing.uid, Fate::Withdrawn));
+            }
+            txn = self.take_one(txn, &standing);
+        }
+        Ok(txn)
+    }
+
+    /// For the timeline of one of them.
+    fn befell(&self, uid: &UserId, fate: Fate) -> Outgoing {
+        let message = (&self.post.id, self.post.category.as_ref());
+        timeline::befell(self.cx, (self.inbox, uid), message, fate)
+    }
+
+    fn message(&self) -> Result<Message, StoreError> {
+        let Self { cx, post, .. } = self;
+        post.message(cx.now()).ok_or_else(|| damaged("a post", "message"))
+    }
+
+    async fn standings<'u>(
+        &self,
+        items: &dyn ItemStore,
+        uids: &'u [UserId],
+    ) -> Result<Vec<Standing<'u>>, StorageError> {
+        let category = self.post.category.as_ref();
+        let mut wanted = Vec::with_capacity(3 * uids.len());
+        for uid in uids {
+            let partition = keys::user(self.cx.workspace(), self.inbox, uid);
+            wanted.push(keys::counts(&partition));
+            wanted.push(keys::message(&partition, &self.post.id));
+            wanted.extend(category.map(|name| keys::category_counts(&partition, name)));
+        }
+        let mut found = items.batch_get(&tables::INBOX, &wanted).await?.into_iter();
+        let mut next = || found.next().flatten();
+        let mut standings = Vec::with_capacity(uids.len());
+        for uid in uids {
+            let stats = UserStats::read(next().as_ref())?;
+            let own = next().as_ref().map(Stored::read).transpose()?.and_then(Stored::own);
+            let category = match category {
+                Some(_) => Some(CategoryStats::read(next().as_ref())?),
+                None => None,
+            };
+            standings.push(Standing { uid, stats, category, own });
+        }
+        Ok(standings)
+    }
+
+    fn put_one(&self, txn: Txn, message: &Message, standing: &Standing<'_>) -> Txn {
+        let Standing { uid, stats, category, own } = standing;
+        // It was delivered before: what is there stays as it is. And what is past its time already is shown to nobody.
+        if own.is_some() || message.expires.as_second() <= stats.settled {
+            return txn;
+        }
+        let id = &self.post.id;
+        // A read-all of another node, or from before a post that is late, must not read what nobody has seen.
+        let covered = stats.covering_id(category.as_ref(), id).next().is_some();
+        let marks = Marks { unread: covered.then_some(stats.marks), ..Marks::default() };
+        let copy = Own { message: message.clone(), uid: (*uid).clone(), marks };
+        let tenant = self.cx.workspace();
+        let all = self.count(keys::counts(&keys::user(tenant, self.inbox, uid)), uid, 1);
+        let (all, taken_in) = take_in(all.add("rev", 1), stats, message.expires.as_second());
+        let unread = if covered {
+            Condition::eq("marks", stats.marks)
+        } else {
+            before_mark("all", id.as_str())
+        };
+        let all = all.expect(Expect::That(taken_in.and(unread)));
+        let txn =
+            txn.put(&tables::INBOX, copy.to_item(tenant, self.inbox), Expect::Absent).update(all);
+        let Some(name) = &self.post.category else { return txn };
+        let key = keys::category_counts(&keys::user(tenant, self.inbox, uid), name);
+        let of_category = self.count(key, uid, 1);
+        txn.update(if covered {
+            of_category
+        } else {
+            of_category.expect(Expect::That(before_mark("mark", id.as_str())))
+        })
+    }
+
+    fn take_one(&self, txn: Txn, standing: &Standing<'_>) -> Txn {
+        let Standing { uid, stats, category, own } = standing;
+        let Some(own) = own else { return txn };
+        let covering = stats.covering_id(category.as_ref(), &self.post.id);
+        let read = i64::from(own.marks.is_read(covering));
+        let partition = keys::user(self.cx.workspace(), self.inbox, uid);
+        // Whatever is marked changes `rev`, so that with the same one it is as read as it was.
+        let all = self
+            .count(keys::counts(&partition), uid, -1)
+            .add("read", -read)
+            .add("rev", 1)
+            .expect(Expect::That(Condition::eq("rev", stats.rev)));
+        let copy = keys::message(&partition, &self.post.id);
+        let txn = txn.delete(&tables::INBOX, copy, Expect::Present).update(all);
+        let Some(name) = &self.post.category else { return txn };
+        let key = keys::category_counts(&partition, name);
+        txn.update(self.count(key, uid, -1).add("read", -read))
+    }
+
+    /// Counts a copy in or out.
+    fn count(&self, key: tidings_kernel::Key, uid: &UserId, number: i64) -> Update {
+        let update = Update::new(&tables::INBOX, key).add("published", number);
+        let stamp = stamp(self.cx.workspace(), self.inbox, uid.as_str());
+        stamp.into_iter().fold(update, |update, (name, value)| update.set(name, value))
+    }
+}
+
+/// That no read-all of this name is past the id.
+fn before_mark(name: &str, id: &str) -> Condition {
+    let path = Path::of(name).key("id");
+    Condition::not_exists(name).or(Condition::Lt(path, id.into()))
+}

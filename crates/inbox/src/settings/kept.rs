@@ -1,0 +1,88 @@
+//! The settings of tenants, kept in memory for what every request of a browser asks: which pages may ask.
+//!
+//! Whoever changes them tells the other nodes, and each forgets them then. A word can be lost, and not every store can tell: so nobody
+//! keeps them for longer than two seconds.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::Workspace;
+use tidings_sql::{Database, Heard};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+
+use super::tenant;
+use crate::records::TenantSettings;
+
+/// What nodes tell each other of settings: the workspace.
+pub(super) const TOPIC: &str = "inbox-settings";
+const KEPT_FOR: SignedDuration = SignedDuration::from_secs(2);
+/// So many are kept at a time.
+const MAX: usize = 10_000;
+
+/// Those that this node has.
+#[derive(Debug, Default)]
+pub struct Kept(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    settings: HashMap<Workspace, (Timestamp, Arc<TenantSettings>)>,
+    /// What other nodes say.
+    heard: Option<Receiver<Heard>>,
+}
+
+impl Kept {
+    pub(crate) fn between_nodes(database: &Database) -> Self {
+        let heard = Some(database.hear(TOPIC));
+        Self(Mutex::new(State { heard, ..State::default() }))
+    }
+
+    /// The settings of the tenant.
+    pub async fn tenant(&self, cx: &Cx) -> Result<Arc<TenantSettings>, StorageError> {
+        if let Some(known) = self.state().get(cx) {
+            return Ok(known);
+        }
+        let settings = Arc::new(tenant(cx).await?);
+        // What was said since it was asked for is heard by whoever comes next.
+        self.state().keep(cx, &settings);
+        Ok(settings)
+    }
+
+    /// They were changed on this node.
+    pub fn forget(&self, workspace: &Workspace) {
+        self.state().settings.remove(workspace);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn get(&mut self, cx: &Cx) -> Option<Arc<TenantSettings>> {
+        self.listen();
+        let (at, known) = self.settings.get(cx.workspace())?;
+        let is_fresh = *at <= cx.now() && cx.now().duration_since(*at) < KEPT_FOR;
+        is_fresh.then(|| Arc::clone(known))
+    }
+
+    fn listen(&mut self) {
+        let Some(heard) = &mut self.heard else { return };
+        loop {
+            match heard.try_recv() {
+                Ok(Heard::Word(name)) => self.settings.retain(|known, _| known.as_str() != &*name),
+                Ok(Heard::Missed) | Err(TryRecvError::Lagged(_)) => self.settings.clear(),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn keep(&mut self, cx: &Cx, settings: &Arc<TenantSettings>) {
+        if self.settings.len() >= MAX {
+            self.settings.clear();
+        }
+        self.settings.insert(cx.workspace().clone(), (cx.now(), Arc::clone(settings)));
+    }
+}

@@ -1,0 +1,9 @@
+//! Stories of readers: what they see, mark and count, whatever happens at the same time and whoever dies.
+
+mod crash;
+mod expiry;
+mod list;
+mod marks;
+mod model;
+mod races;
+mod world;

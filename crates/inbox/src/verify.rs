@@ -1,0 +1,307 @@
+//! Counting anew: whether the counts are what the items amount to, and putting right those that are not.
+//!
+//! What is stored is walked over partition by partition, and nothing but the sums of one is held. What has expired is still
+//! counted until it is counted out, so it is walked over too.
+//!
+//! A store may have removed something of which its stream tells only later, and then it would be counted out of counts that were
+//! put right without it. So counts are put right without all that has expired, and say since when (`settled`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{Cursor, Expect, Query, Scan, Txn, Update, tables};
+
+use crate::Inbox;
+use crate::balance::{Balance, category_of};
+use crate::counting::{Counting, still};
+use crate::damage::readable;
+use crate::expiry::count_out;
+use crate::keys::{self, Category, InboxKey, Partition, UserId};
+use crate::race::lost;
+use crate::records::{CategoryStats, SETTLED};
+
+/// How many of a workspace's counts were wrong when they were last looked at.
+pub const DRIFT_METRIC: &str = "tidings_inbox_drift";
+
+const PAGE: usize = 500;
+/// So often a partition is walked over again that was changed meanwhile.
+const TRIES: usize = 10;
+
+/// What to do about counts that are wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    Tell,
+    Repair,
+}
+
+/// A count that is not what the items amount to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drift {
+    pub inbox: InboxKey,
+    /// Nobody's, if it is the count of what is for everyone.
+    pub uid: Option<UserId>,
+    /// The count of this category, or of all.
+    pub category: Option<Category>,
+    pub stored: Sums,
+    pub counted: Sums,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    pub published: i64,
+    pub read: i64,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Verified {
+    /// Users' inboxes, and those of everyone.
+    pub inboxes: u64,
+    /// Messages and receipts.
+    pub items: u64,
+    /// Counts that were wrong.
+    pub drifts: u64,
+    /// Those of them that are right now.
+    pub repaired: u64,
+    /// Inboxes that changed each time they were looked at, so that nothing can be said of them.
+    pub unsettled: u64,
+}
+
+/// Counts everything of a workspace anew, and tells of each count that is wrong.
+pub async fn verify(
+    cx: &Cx,
+    inbox: &Inbox,
+    then: Then,
+    tell: &mut (dyn FnMut(Drift) + Send),
+) -> Result<Verified, StorageError> {
+    count_out(cx, inbox).await?;
+    let mut verifying =
+        Verifying { cx, inbox, then, tell, verified: Verified::default(), last: String::new() };
+    let mut from = None;
+    loop {
+        from = verifying.some(from, 1).await?;
+        if from.is_none() {
+            break;
+        }
+    }
+    let verified = verifying.verified;
+    gauge(cx, verified.drifts - verified.repaired);
+    Ok(verified)
+}
+
+/// Tells how many counts of a workspace are known to be wrong.
+pub(crate) fn gauge(cx: &Cx, drifts: u64) {
+    let workspace = cx.workspace().as_str().to_owned();
+    metrics::gauge!(DRIFT_METRIC, "workspace" => workspace).set(drifts as f64);
+}
+
+/// Counts a part of a workspace anew: as much as is on so many pages of its items from a place on. Tells where to go on.
+pub(crate) async fn verify_some(
+    cx: &Cx,
+    inbox: &Inbox,
+    from: Option<Cursor>,
+    pages: usize,
+) -> Result<(Verified, Option<Cursor>), StorageError> {
+    count_out(cx, inbox).await?;
+    let mut log = |drift: Drift| {
+        // The id of a user is whatever the app calls him by, so it is not logged.
+        let category = drift.category.as_ref().map_or("*", |category| category.as_str());
+        let (inbox, stored, counted) = (drift.inbox.as_str(), drift.stored, drift.counted);
+        tracing::error!(
+            inbox,
+            category,
+            ?stored,
+            ?counted,
+            "A count of an inbox is wrong; `tidings inbox verify --repair` puts it right"
+        );
+    };
+    let tell: &mut (dyn FnMut(Drift) + Send) = &mut log;
+    let verified = Verified::default();
+    let mut verifying =
+        Verifying { cx, inbox, then: Then::Tell, tell, verified, last: String::new() };
+    let next = verifying.some(from, pages).await?;
+    Ok((verifying.verified, next))
+}
+
+/// The same for one user, or for everyone, in one inbox.
+pub async fn verify_partition(
+    cx: &Cx,
+    inbox: &Inbox,
+    partition: &Partition,
+    then: Then,
+    tell: &mut (dyn FnMut(Drift) + Send),
+) -> Result<Verified, StorageError> {
+    count_out(cx, inbox).await?;
+    let mut verifying =
+        Verifying { cx, inbox, then, tell, verified: Verified::default(), last: String::new() };
+    verifying.one(partition).await?;
+    Ok(verifying.verified)
+}
+
+struct Verifying<'a> {
+    cx: &'a Cx,
+    inbox: &'a Inbox,
+    then: Then,
+    tell: &'a mut (dyn FnMut(Drift) + Send),
+    verified: Verified,
+    /// The partition that was met last.
+    last: String,
+}
+
+impl Verifying<'_> {
+    async fn some(
+        &mut self,
+        mut from: Option<Cursor>,
+        pages: usize,
+    ) -> Result<Option<Cursor>, StorageError> {
+        let items = self.cx.items().await?;
+        for _ in 0..pages {
+            let page = items.scan(Scan::new(&tables::INBOX).limit(PAGE).after(from)).await?;
+            for item in &page.items {
+                let Some(partition) = item.text(tables::INBOX.partition) else { continue };
+                // All of a partition come one after the other.
+                if partition == self.last {
+                    continue;
+                }
+                partition.clone_into(&mut self.last);
+                if let Some(partition) = Partition::parse(self.cx.workspace(), partition) {
+                    self.one(&partition).await?;
+                }
+            }
+            from = page.cursor;
+            if from.is_none() {
+                break;
+            }
+        }
+        Ok(from)
+    }
+
+    async fn one(&mut self, partition: &Partition) -> Result<(), StorageError> {
+        let Self { cx, inbox, then, tell, verified, .. } = self;
+        verified.inboxes += 1;
+        let mut told = false;
+        for _ in 0..TRIES {
+            let Some(recount) = Recount::of(cx, partition).await? else { continue };
+            let drifts = recount.drifts(partition);
+            if drifts.is_empty() {
+                verified.items += recount.items;
+                return Ok(());
+            }
+            // Something may have been removed while we looked, which is counted out only now.
+            if !told && count_out(cx, inbox).await?.expired > 0 {
+                continue;
+            }
+            if !told {
+                told = true;
+                verified.items += recount.items;
+                verified.drifts += drifts.len() as u64;
+                drifts.iter().cloned().for_each(&mut *tell);
+            }
+            if *then == Then::Tell {
+                return Ok(());
+            }
+            match cx.items().await?.transact(recount.repair(cx, partition)).await {
+                Ok(()) => {
+                    verified.repaired += drifts.len() as u64;
+                    return Ok(());
+                }
+                Err(error) if lost(&error) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        verified.unsettled += 1;
+        Ok(())
+    }
+}
+
+/// The counts of a partition, stored and counted anew, at one revision.
+struct Recount {
+    rev: i64,
+    stored: BTreeMap<Option<Category>, Sums>,
+    counted: BTreeMap<Option<Category>, Sums>,
+    /// The same without what has expired.
+    lasting: BTreeMap<Option<Category>, Sums>,
+    items: u64,
+}
+
+impl Recount {
+    /// `None` if something changed while it was counted.
+    async fn of(cx: &Cx, partition: &Partition) -> Result<Option<Self>, StorageError> {
+        let key = partition.key(cx.workspace());
+        let before = Balance::load(cx, &key).await?;
+        let mut counted: BTreeMap<Option<Category>, Sums> = BTreeMap::new();
+        let mut lasting = counted.clone();
+        let (mut count, mut cursor) = (0, None);
+        let items = cx.items().await?;
+        loop {
+            let query = Query::new(&tables::INBOX, &key).begins_with(keys::MESSAGES).and_expired();
+            let page = items.query(query.limit(PAGE).after(cursor)).await?;
+            for item in &page.items {
+                count += 1;
+                // It was counted once, so the counts are told to be wrong.
+                let Some(stored) = readable(cx, item) else { continue };
+                let (published, read) = before.added(&stored);
+                let lasts = stored.expires().as_second() > cx.now().as_second();
+                for of in BTreeSet::from([None, category_of(&stored).cloned()]) {
+                    let last = lasts.then(|| lasting.entry(of.clone()).or_default());
+                    for sums in last.into_iter().chain([counted.entry(of).or_default()]) {
+                        sums.published += published;
+                        sums.read += read;
+                    }
+                }
+            }
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let after = Balance::load(cx, &key).await?;
+        let Balance { stats, categories, .. } = before;
+        if after.stats.rev != stats.rev {
+            return Ok(None);
+        }
+        let mut stored =
+            BTreeMap::from([(None, Sums { published: stats.published, read: stats.read })]);
+        for (category, CategoryStats { published, read, .. }) in categories {
+            stored.insert(Some(category), Sums { published, read });
+        }
+        Ok(Some(Self { rev: stats.rev, stored, counted, lasting, items: count }))
+    }
+
+    fn drifts(&self, partition: &Partition) -> Vec<Drift> {
+        let (inbox, uid) = match partition {
+            Partition::User { inbox, uid } => (inbox, Some(uid)),
+            Partition::Public { inbox } => (inbox, None),
+        };
+        let of: BTreeSet<_> = self.stored.keys().chain(self.counted.keys()).collect();
+        let drifts = of.into_iter().filter_map(|category| {
+            let sums = |of: &BTreeMap<_, Sums>| of.get(category).copied().unwrap_or_default();
+            let (stored, counted) = (sums(&self.stored), sums(&self.counted));
+            let (inbox, uid, category) = (inbox.clone(), uid.cloned(), category.clone());
+            (stored != counted).then_some(Drift { inbox, uid, category, stored, counted })
+        });
+        drifts.collect()
+    }
+
+    /// Puts all of them right, if nothing has changed.
+    fn repair(&self, cx: &Cx, partition: &Partition) -> Txn {
+        let counting = Counting::of(cx.workspace(), partition);
+        let set = |update: Update, sums: Sums| {
+            let update = update.set("published", sums.published);
+            match partition {
+                Partition::User { .. } => update.set("read", sums.read),
+                Partition::Public { .. } => update,
+            }
+        };
+        let right = |of: &Option<Category>| self.lasting.get(of).copied().unwrap_or_default();
+        let all = set(counting.all(), right(&None)).set(SETTLED, cx.now().as_second());
+        let all = all.expect(Expect::That(still("rev", self.rev)));
+        let named: BTreeSet<_> = self.stored.keys().chain(self.counted.keys()).collect();
+        let wrong = named.into_iter().filter(|of| self.stored.get(*of) != Some(&right(of)));
+        let categories = wrong.filter_map(|of| {
+            let category = of.as_ref()?;
+            Some(set(counting.category(category), right(of)))
+        });
+        categories.fold(Txn::new().update(all), Txn::update)
+    }
+}
