@@ -1,0 +1,88 @@
+//! Which events mean something to the features, by their types.
+
+/// What an event is to the features. Others only show that somebody was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Purchased,
+    Refunded,
+    /// A mail was delivered to him.
+    Received,
+    Opened,
+    Clicked,
+    Replied,
+    /// He said something.
+    Wrote,
+    /// He complained, or unsubscribed.
+    Left,
+    InboxPublished,
+    InboxUnread,
+    InboxRead,
+    InboxReadAll,
+    InboxArchived,
+    /// It was taken away, or its time was over.
+    InboxGone,
+    InvoiceOverdue,
+    InvoiceSettled,
+}
+
+pub(super) const PURCHASED: &[&str] = &["purchase_completed", "order.completed"];
+pub(super) const REFUNDED: &[&str] = &["purchase_refunded", "order.refunded"];
+pub(super) const RECEIVED: &[&str] = &["email.delivered"];
+pub(super) const OPENED: &[&str] = &["email.opened"];
+pub(super) const CLICKED: &[&str] = &["email.clicked"];
+pub(super) const REPLIED: &[&str] = &["email.replied"];
+pub(super) const WROTE: &[&str] = &["message_received", "review_submitted", "survey_answered"];
+pub(super) const LEFT: &[&str] = &["email.complained", "email.unsubscribed"];
+pub(super) const INBOX_PUBLISHED: &[&str] = &["inbox.published"];
+pub(super) const INBOX_UNREAD: &[&str] = &["inbox.unread"];
+pub(super) const INBOX_READ: &[&str] = &["inbox.read"];
+pub(super) const INBOX_READ_ALL: &[&str] = &["inbox.read_all"];
+pub(super) const INBOX_ARCHIVED: &[&str] = &["inbox.archived"];
+pub(super) const INBOX_GONE: &[&str] = &["inbox.withdrawn", "inbox.expired"];
+pub(super) const OVERDUE: &[&str] = &["invoice.overdue"];
+pub(super) const SETTLED: &[&str] = &["invoice.paid", "invoice.cancelled"];
+
+const KINDS: [(Kind, &[&str]); 16] = [
+    (Kind::Purchased, PURCHASED),
+    (Kind::Refunded, REFUNDED),
+    (Kind::Received, RECEIVED),
+    (Kind::Opened, OPENED),
+    (Kind::Clicked, CLICKED),
+    (Kind::Replied, REPLIED),
+    (Kind::Wrote, WROTE),
+    (Kind::Left, LEFT),
+    (Kind::InboxPublished, INBOX_PUBLISHED),
+    (Kind::InboxUnread, INBOX_UNREAD),
+    (Kind::InboxRead, INBOX_READ),
+    (Kind::InboxReadAll, INBOX_READ_ALL),
+    (Kind::InboxArchived, INBOX_ARCHIVED),
+    (Kind::InboxGone, INBOX_GONE),
+    (Kind::InvoiceOverdue, OVERDUE),
+    (Kind::InvoiceSettled, SETTLED),
+];
+
+/// What is done to somebody, and shows nothing of what he does.
+const NOT_HIS_OWN: &[&str] = &[
+    "email.sent",
+    "email.delivered",
+    "email.bounced",
+    "email.complained",
+    "email.unsubscribed",
+    "inbox.published",
+    "inbox.withdrawn",
+    "inbox.expired",
+];
+const NOT_HIS_OWN_EITHER: &[&str] =
+    &["sequence.", "reminder.", "invoice.", "contact.", "campaign.", "subscriber.", "segment."];
+
+impl Kind {
+    pub(super) fn of(event_type: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, types)| types.contains(&event_type)).map(|(kind, _)| *kind)
+    }
+}
+
+/// Whether an event shows that the person was there.
+pub(super) fn is_his_own(event_type: &str) -> bool {
+    !NOT_HIS_OWN.contains(&event_type)
+        && !NOT_HIS_OWN_EITHER.iter().any(|prefix| event_type.starts_with(prefix))
+}

@@ -1,0 +1,274 @@
+//! One thing that is remembered, and what it rests on: the same whatever the order of the events, and however often each
+//! comes.
+//!
+//! It rests on the newest 50 events that said it, and on what somebody stated. The latest of all gives the value. An event whose
+//! time was over when another one was heard of counts no more: by then it was forgotten. All of that follows from the set of
+//! events alone, with when each happened and when it was heard of, and so a rebuild gives the same bytes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use tidings_kernel::{Condition, Expect, Item, Key, Value, tables};
+
+use super::derive::{CERTAIN, Derived};
+use crate::event::{self, StoredEvent};
+use crate::features::reading::decimal;
+
+/// On so many events it rests at most.
+pub const MAX_EVENTS: usize = 50;
+/// More than this no number of uncertain hints makes certain.
+const NEARLY_CERTAIN: i64 = 9_900;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Remembered {
+    /// By id.
+    events: BTreeMap<String, Hint>,
+    /// The second in which the last one was heard of.
+    heard: i64,
+    /// What the latest event said.
+    derived: Option<(Value, String)>,
+    /// What somebody said who is no event.
+    pub(super) stated: Option<Stated>,
+    /// The same, said under another timeline of the same person.
+    pub(super) borrowed: Option<Stated>,
+}
+
+/// What an event contributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hint {
+    at: i64,
+    confidence: i64,
+    /// In seconds.
+    expires: Option<i64>,
+}
+
+/// Something that was written down as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Stated {
+    pub(super) value: Value,
+    /// In ten-thousandths.
+    pub(super) confidence: i64,
+    pub(super) source: String,
+    /// In milliseconds.
+    pub(super) at: i64,
+    /// In seconds.
+    pub(super) expires: Option<i64>,
+}
+
+impl Remembered {
+    /// Adds what an event says. Adding it again changes nothing.
+    pub(super) fn add(&mut self, event: &StoredEvent, derived: &Derived) {
+        let (id, occurred_at) = (event.id.as_str(), event.occurred_at);
+        let hint = Hint {
+            at: occurred_at.as_millisecond(),
+            confidence: derived.confidence,
+            expires: derived.expires_after.map(|seconds| occurred_at.as_second() + seconds),
+        };
+        self.events.insert(id.to_owned(), hint);
+        self.heard = self.heard.max(event.received_at.as_second());
+        if self.latest().is_some_and(|(latest, _)| latest == id) {
+            self.derived = Some((derived.value.clone(), derived.source.clone()));
+        }
+        self.settle();
+    }
+
+    /// Leaves only what counts.
+    fn settle(&mut self) {
+        let heard = self.heard;
+        self.events.retain(|_, hint| hint.expires.is_none_or(|until| until > heard));
+        while self.events.len() > MAX_EVENTS {
+            let oldest = self.events.iter().min_by_key(|(id, hint)| (hint.at, *id));
+            let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { return };
+            self.events.remove(&oldest);
+        }
+    }
+
+    fn latest(&self) -> Option<(&str, Hint)> {
+        let latest = self.events.iter().max_by_key(|(id, hint)| (hint.at, *id));
+        latest.map(|(id, hint)| (id.as_str(), *hint))
+    }
+
+    /// What was stated last, here or elsewhere.
+    fn said(&self) -> Option<&Stated> {
+        [&self.stated, &self.borrowed].into_iter().flatten().max_by_key(|stated| stated.at)
+    }
+
+    /// Whether what was stated is newer than every event.
+    fn is_as_stated(&self) -> bool {
+        let latest = self.latest().map(|(_, hint)| hint.at);
+        self.said().is_some_and(|said| latest.is_none_or(|latest| latest <= said.at))
+    }
+
+    /// The second from which it is forgotten: when that of all events is over, or of what was stated since.
+    pub(super) fn expires(&self) -> Option<i64> {
+        match self.said() {
+            Some(said) if self.is_as_stated() => said.expires,
+            _ => {
+                let all: Option<Vec<i64>> = self.events.values().map(|hint| hint.expires).collect();
+                all?.into_iter().max()
+            }
+        }
+    }
+
+    /// Whether there is anything to keep.
+    pub(super) fn is_kept(&self, now: Timestamp) -> bool {
+        let is_something = !self.events.is_empty() || self.said().is_some();
+        is_something && self.expires().is_none_or(|until| until > now.as_second())
+    }
+
+    /// 1 - ∏(1 - c) over everything that it rests on.
+    fn confidence(&self) -> i64 {
+        let mut all: Vec<i64> = self.events.values().map(|hint| hint.confidence).collect();
+        all.extend(self.said().map(|said| said.confidence));
+        // In one order, so that rounding does the same each time.
+        all.sort_unstable();
+        let most = all.last().copied().unwrap_or_default();
+        let doubt: f64 = all.iter().map(|one| 1.0 - *one as f64 / CERTAIN as f64).product();
+        let merged = ((1.0 - doubt) * CERTAIN as f64).round() as i64;
+        merged.min(NEARLY_CERTAIN).max(most)
+    }
+
+    /// The ids of the events that it rests on, the newest first.
+    fn newest_first(&self) -> Vec<&str> {
+        let mut all: Vec<_> = self.events.iter().collect();
+        all.sort_by_key(|(id, hint)| std::cmp::Reverse((hint.at, *id)));
+        all.into_iter().map(|(id, _)| id.as_str()).collect()
+    }
+
+    pub(super) fn to_item(&self, key: &Key) -> Item {
+        let times = self.events.values().map(|hint| hint.at).chain(self.said().map(|said| said.at));
+        let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
+        let time = |millis| event::time(Timestamp::from_millisecond(millis).unwrap_or_default());
+        let (value, source) = match self.said() {
+            Some(said) if self.is_as_stated() => (said.value.clone(), said.source.clone()),
+            _ => self.derived.clone().unwrap_or((Value::Null, String::new())),
+        };
+        let ids = self.newest_first().into_iter().map(Value::from).collect::<Vec<_>>();
+        let events = self.events.iter().map(|(id, hint)| (id.clone(), hint.to_value()));
+        let mut item = tables::MEMORY
+            .bare_item(key)
+            .with("value", value)
+            .with("confidence", decimal(self.confidence(), 4))
+            .with("source", source)
+            .with("source_event_ids", ids)
+            .with("created_at", time(first))
+            .with("updated_at", time(last))
+            .with("events", Value::M(events.collect()));
+        if self.heard > 0 {
+            item.set("heard", self.heard);
+        }
+        if let Some(until) = self.expires() {
+            item.set("expires_at", until);
+        }
+        // What the events say, where something else was stated since.
+        if let Some((value, source)) = self.derived.as_ref().filter(|_| self.is_as_stated()) {
+            item.set("derived_value", value.clone());
+            item.set("derived_source", source.as_str());
+        }
+        for (name, stated) in [("stated", &self.stated), ("borrowed", &self.borrowed)] {
+            if let Some(stated) = stated {
+                item.set(name, stated.to_value());
+            }
+        }
+        item
+    }
+
+    pub(super) fn from_item(item: &Item) -> Self {
+        let events = match item.get("events") {
+            Some(Value::M(events)) => events.clone(),
+            _ => BTreeMap::new(),
+        };
+        let events: BTreeMap<String, Hint> = events
+            .into_iter()
+            .filter_map(|(id, value)| Some((id, Hint::from_value(&value)?)))
+            .collect();
+        let stated = item.get("stated").and_then(Stated::from_value);
+        let borrowed = item.get("borrowed").and_then(Stated::from_value);
+        let text = |name: &str| item.text(name).unwrap_or_default().to_owned();
+        let derived = match item.get("derived_value") {
+            Some(value) => Some((value.clone(), text("derived_source"))),
+            None if events.is_empty() => None,
+            None => item.get("value").map(|value| (value.clone(), text("source"))),
+        };
+        let heard = item.integer("heard").unwrap_or_default();
+        Self { events, heard, derived, stated, borrowed }
+    }
+
+    /// Nothing but what was stated here.
+    pub(super) fn only_stated(&self) -> Self {
+        Self { stated: self.stated.clone(), ..Self::default() }
+    }
+}
+
+/// What a write must find, if this is what was read. What is past its time and not swept yet is as good as nothing.
+pub(super) fn expect(found: Option<&Item>, now: Timestamp) -> Expect {
+    let Some(item) = found else {
+        let over = Condition::Le("expires_at".into(), now.as_second().into());
+        return Expect::That(Condition::not_exists("updated_at").or(over));
+    };
+    let mut same = Vec::new();
+    for name in ["events", "stated", "borrowed"] {
+        same.push(match item.get(name) {
+            Some(value) => Condition::eq(name, value.clone()),
+            None => Condition::not_exists(name),
+        });
+    }
+    Expect::That(Condition::All(same))
+}
+
+impl Hint {
+    fn to_value(self) -> Value {
+        let mut map = BTreeMap::from([
+            ("at".to_owned(), self.at.into()),
+            ("confidence".to_owned(), decimal(self.confidence, 4).into()),
+        ]);
+        if let Some(expires) = self.expires {
+            map.insert("expires_at".to_owned(), expires.into());
+        }
+        Value::M(map)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let Value::M(map) = value else { return None };
+        let number = |name: &str| map.get(name).and_then(Value::as_number);
+        Some(Self {
+            at: number("at")?.to_i64()?,
+            confidence: parts(number("confidence")?)?,
+            expires: number("expires_at").and_then(tidings_kernel::Number::to_i64),
+        })
+    }
+}
+
+impl Stated {
+    fn to_value(&self) -> Value {
+        let mut map = BTreeMap::from([
+            ("value".to_owned(), self.value.clone()),
+            ("confidence".to_owned(), decimal(self.confidence, 4).into()),
+            ("source".to_owned(), self.source.as_str().into()),
+            ("at".to_owned(), self.at.into()),
+        ]);
+        if let Some(expires) = self.expires {
+            map.insert("expires_at".to_owned(), expires.into());
+        }
+        Value::M(map)
+    }
+
+    fn from_value(value: &Value) -> Option<Self> {
+        let Value::M(map) = value else { return None };
+        let number = |name: &str| map.get(name).and_then(Value::as_number);
+        Some(Self {
+            value: map.get("value")?.clone(),
+            confidence: parts(number("confidence")?)?,
+            source: map.get("source")?.as_text()?.to_owned(),
+            at: number("at")?.to_i64()?,
+            expires: number("expires_at").and_then(tidings_kernel::Number::to_i64),
+        })
+    }
+}
+
+/// A confidence in ten-thousandths.
+pub(super) fn parts(confidence: tidings_kernel::Number) -> Option<i64> {
+    let text = format!("{confidence}e4");
+    let whole = text.parse::<tidings_kernel::Number>().ok()?.floor();
+    (0..=CERTAIN).contains(&whole).then_some(whole)
+}

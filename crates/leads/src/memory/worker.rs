@@ -1,0 +1,42 @@
+//! The worker of `memory-processing`.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidings_access::{Access, StorageError};
+use tidings_jobs::contracts::LeadEvent;
+use tidings_jobs::{Handler, Outcome, Work, for_contract};
+
+use super::{rebuild, take};
+use crate::features::{asks_for_rebuild, in_trouble};
+
+struct Worker {
+    access: Access,
+}
+
+/// Who works on the queue `memory-processing`.
+pub fn handler(access: Access) -> Arc<dyn Handler> {
+    for_contract(Worker { access })
+}
+
+#[async_trait]
+impl Work<LeadEvent> for Worker {
+    async fn work(&self, message: LeadEvent) -> Outcome {
+        match self.learn(&message).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => in_trouble("memory could not be derived", &error),
+        }
+    }
+}
+
+impl Worker {
+    async fn learn(&self, message: &LeadEvent) -> Result<(), StorageError> {
+        let Some(cx) = self.access.working_in(&message.workspace).await? else { return Ok(()) };
+        if asks_for_rebuild(&message.event_type) {
+            rebuild(&cx, &message.lead_organization_id).await?;
+        } else {
+            take(&cx, message).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Stories of timelines: newest first, page by page, over all that was merged.
+
+use jiff::{Timestamp, ToSpan as _};
+use serde_json::json;
+use tidings_access::Cx;
+use tidings_jobs::contracts::LeadIngestion;
+use tidings_testbed::{Bed, each_store};
+
+use super::{Cursor, Listing, ago, sentence, timeline};
+use crate::event::StoredEvent;
+use crate::identity::{Identity, Whom, merge};
+use crate::ingestion::ingest;
+
+each_store!(pages_are_whole_over_all_partitions, only_what_is_asked_for_is_told);
+
+fn whom(name: &str) -> Whom {
+    Whom::Identity(Identity::new("user_id", name).unwrap())
+}
+
+async fn bring(cx: &Cx, who: &str, id: &str, (kind, at): (&str, Timestamp)) {
+    let event = LeadIngestion {
+        workspace: cx.workspace().clone(),
+        source_type: "api".into(),
+        source: "shop".into(),
+        event_type: kind.into(),
+        external_event_id: id.into(),
+        occurred_at: at,
+        received_at: cx.now(),
+        identities: vec![(&Identity::new("user_id", who).unwrap()).into()],
+        object_id: None,
+        object_id_ref: None,
+        payload: None,
+        raw_payload: None,
+        metadata: None,
+    };
+    ingest(cx, event).await.unwrap();
+}
+
+async fn walk(cx: &Cx, who: Whom, listing: Listing) -> Vec<String> {
+    let (mut told, mut listing) = (Vec::new(), listing);
+    loop {
+        let page = timeline(cx, who.clone(), &listing).await.unwrap().unwrap();
+        assert!(page.events.len() <= listing.limit);
+        assert!(page.next.is_none() || page.events.len() == listing.limit);
+        told.extend(page.events.into_iter().map(|event| event.external_event_id));
+        let Some(next) = page.next else { return told };
+        listing.cursor = Some(next.to_string().parse::<Cursor>().unwrap());
+    }
+}
+
+async fn pages_are_whole_over_all_partitions(bed: &Bed) {
+    let cx = bed.cx().await;
+    let now = cx.now();
+    // Many in the same moment, so that no page can end between two moments.
+    let mut sorts = Vec::new();
+    for number in 0..30_i64 {
+        let (who, at) = (["a", "b", "c"][number as usize % 3], now - (number / 10).hours());
+        let id = number.to_string();
+        bring(&cx, who, &id, (["x", "y"][number as usize % 2], at)).await;
+        sorts.push((at, crate::event::id_of("shop", &id), id));
+    }
+    let lead = |name: &str| {
+        let (cx, whom) = (cx.clone(), whom(name));
+        async move {
+            timeline(&cx, whom, &Listing { limit: 1, ..Listing::default() }).await.unwrap().unwrap()
+        }
+    };
+    let (a, b, c) = (lead("a").await, lead("b").await, lead("c").await);
+    merge(&cx, c.owner.lead_id, b.owner.lead_id).await.unwrap();
+    merge(&cx, a.owner.lead_id, b.owner.lead_id).await.unwrap();
+    sorts.sort();
+    let expected: Vec<_> = sorts.iter().rev().map(|(_, _, id)| id.clone()).collect();
+    for limit in [1, 3, 7, 200] {
+        let told = walk(&cx, whom("c"), Listing { limit, ..Listing::default() }).await;
+        assert_eq!(told, expected, "{limit} at once");
+        let types = vec!["x".to_owned(), "z".to_owned()];
+        let told = walk(&cx, whom("b"), Listing { limit, types, ..Listing::default() }).await;
+        let some: Vec<_> =
+            expected.iter().filter(|id| id.parse::<i64>().unwrap() % 2 == 0).cloned().collect();
+        assert_eq!(told, some, "{limit} of a type at once");
+    }
+}
+
+async fn only_what_is_asked_for_is_told(bed: &Bed) {
+    let cx = bed.cx().await;
+    let now = cx.now();
+    for hour in 0..6 {
+        bring(&cx, "a", &hour.to_string(), ("x", now - hour.hours())).await;
+    }
+    let (after, before) = (Some(now - 4.hours()), Some(now - 1.hour()));
+    for types in [Vec::new(), vec!["x".to_owned()]] {
+        let listing = Listing { after, before, types: types.clone(), limit: 2, cursor: None };
+        assert_eq!(walk(&cx, whom("a"), listing).await, ["2", "3", "4"]);
+        let none = Listing { after: before, before: after, types, limit: 2, cursor: None };
+        assert_eq!(walk(&cx, whom("a"), none).await, [""; 0]);
+    }
+    assert!(timeline(&cx, whom("nobody"), &Listing::default()).await.unwrap().is_none());
+    for wrong in ["", "x", "2026-07-01T12:00:00.000Z", "2026-07-01T12:00:00Z#x", "0#../../x"] {
+        assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_story_is_readable() {
+    let check = |kind: &str, object: Option<&str>, payload: serde_json::Value, expected: &str| {
+        let serde_json::Value::Object(payload) = payload else { unreachable!("it is an object") };
+        let event = StoredEvent {
+            lead_organization_id: "1".into(),
+            id: "1".into(),
+            event_type: kind.into(),
+            occurred_at: Timestamp::UNIX_EPOCH,
+            received_at: Timestamp::UNIX_EPOCH,
+            source_type: "api".into(),
+            source: "shop".into(),
+            external_event_id: "1".into(),
+            object_id: object.map(ToOwned::to_owned),
+            object_id_ref: None,
+            payload,
+            raw_payload: None,
+        };
+        assert_eq!(sentence(&event), expected);
+    };
+    check(
+        "email.opened",
+        Some("campaign 7"),
+        json!({"subject": "Welcome"}),
+        "opened  “Welcome”  (campaign 7)",
+    );
+    check(
+        "purchase_completed",
+        None,
+        json!({"amount": 12.5, "currency": "EUR"}),
+        "purchase completed  12.5 EUR",
+    );
+    check(
+        "sequence.entered",
+        None,
+        json!({"sequence": "welcome"}),
+        "entered a sequence  “welcome”",
+    );
+    check("x", None, json!({"title": "y\n".repeat(100)}), &format!("x  “{}…”", "y".repeat(60)));
+    // Nothing that somebody has sent steers a terminal, and nothing fills it.
+    let (bell, long) = ("\u{1b}[2J\u{7}", "9".repeat(500));
+    check("x", Some(&format!("a{bell}b")), json!({}), "x  (a[2Jb)");
+    check("x", None, json!({"amount": format!("1{bell}"), "currency": bell}), "x  1[2J [2J");
+    check("x", None, json!({"amount": long}), &format!("x  {}…", "9".repeat(60)));
+    check("x", None, json!({"amount": {"a": [1, 2]}, "currency": "EUR"}), "x");
+    check(&format!("x{bell}"), None, json!({}), "x[2J");
+    let now: Timestamp = "2026-07-01T12:00:00Z".parse().unwrap();
+    for (hours, expected) in [
+        (0, "just now"),
+        (1, "1 hour ago"),
+        (72, "3 days ago"),
+        (24 * 800, "2 years ago"),
+        (-1, "ahead of now"),
+    ] {
+        assert_eq!(ago(now - hours.hours(), now), expected);
+    }
+}
