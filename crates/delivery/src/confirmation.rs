@@ -3,12 +3,15 @@
 //! Here: what that mail says and to whom, counted against the limit of such mails. Not here: what a confirmation
 //! changes (`people::consent::confirmations`), the link's proof (`links`), and how the mail is sent (`transactional`).
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, StorageError};
 use tidings_people::consent::SubscriptionId;
 use tidings_people::consent::confirmations::{self, Request, RequestError};
 
 use crate::links::Links;
+use crate::templates::{self, Pick, TemplateKey};
 use crate::transactional::{AcceptError, Accepted, Content, Messages, Send, Tracking};
 
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +41,24 @@ pub async fn ask(
     let request = confirmations::request(cx, cmd.subscription).await?;
     let url = links.confirm(cx.workspace_id().get(), cmd.subscription.get());
     Ok(messages.accept(cx, mail(request, cmd.client, url)).await?)
+}
+
+/// Why a template cannot ask for confirmations, if it cannot. Those that are about to be made active count as if they were.
+pub async fn wrong_template(
+    cx: &Cx,
+    key: &str,
+    coming: &BTreeSet<TemplateKey>,
+) -> Result<Option<String>, StorageError> {
+    let Ok(key) = key.parse::<TemplateKey>() else {
+        return Ok(Some(format!("{key} is no key of a template")));
+    };
+    if key.is_partial() {
+        return Ok(Some(format!("{key} is a part of templates, and no mail")));
+    }
+    if coming.contains(&key) || templates::find(cx, &key, Pick::Active).await?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(format!("there is no active template {key}")))
 }
 
 /// What became of asking somebody who waits.

@@ -38,7 +38,8 @@ impl Did {
 }
 
 /// Whether a template was sent to an address, in whatever kind of mail, or is about to be. What was skipped, cancelled or
-/// refused was not sent. Of campaigns only the send log is asked.
+/// refused was not sent, and what is to be sent at a later time is not either until then. Of campaigns only the send log is
+/// asked.
 pub async fn was_sent(
     cx: &Cx,
     email: &EmailAddress,
@@ -58,11 +59,13 @@ pub async fn was_sent(
                    JOIN transactional_messages m ON m.lead_id = i.lead_id
                    WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2 AND m.email = $2
                      AND m.template_key = $3
-                     AND m.status NOT IN ('failed', 'skipped', 'cancelled')";
+                     AND m.status NOT IN ('failed', 'skipped', 'cancelled')
+                     AND (m.status <> 'queued' OR m.scheduled_at IS NULL OR m.scheduled_at <= $4)";
         let params = [
             Param::Int(within.workspace_id().get()),
             Param::Text(email.as_str()),
             Param::Text(template.as_str()),
+            Param::Int(within.now().as_millisecond()),
         ];
         let rows = tx.query(sql, &params)?;
         let open = |status: &str| matches!(status, "queued" | "claimed");

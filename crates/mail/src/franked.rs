@@ -21,6 +21,10 @@ impl Sender for Franked {
         self.sender.name()
     }
 
+    fn at_once(&self) -> Option<usize> {
+        self.sender.at_once()
+    }
+
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
         if self.dkim.is_none() && self.return_path.is_none() {
             return self.sender.send(mail).await;
@@ -33,6 +37,7 @@ impl Sender for Franked {
             None => mail.mime.clone(),
         };
         let from = self.return_path.clone().unwrap_or_else(|| mail.from.clone());
-        self.sender.send(&Mail { from, mime, to: mail.to.clone(), tags: mail.tags.clone() }).await
+        let (to, tags) = (mail.to.clone(), mail.tags.clone());
+        self.sender.send(&Mail { from, mime, to, tags, lane: mail.lane }).await
     }
 }

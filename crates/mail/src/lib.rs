@@ -14,6 +14,6 @@ pub use dkim::{Dkim, DkimError};
 pub use franked::Franked;
 pub use letter::{
     Attachment, Calendar, ComposeError, Content, Disposition, Kind, Letter, ListUnsubscribe,
-    Mailbox, Violation, check_attachment, check_header, compose,
+    Mailbox, Violation, check_attachment, check_calendar, check_header, compose,
 };
 pub use smtp::{Smtp, SmtpError, SmtpSettings, Tls};

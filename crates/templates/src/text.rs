@@ -63,6 +63,10 @@ pub(crate) fn of_html(html: &str) -> String {
 }
 
 pub(crate) fn is_deep(html: &str) -> bool {
+    // Every level has a tag of its own.
+    if html.bytes().filter(|byte| *byte == b'<').nth(MAX_DEPTH).is_none() {
+        return false;
+    }
     let open = Rc::new(RefCell::new(Open::default()));
     let count = element!("*", |element| {
         if !element.can_have_content() {

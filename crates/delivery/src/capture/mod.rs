@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
-use tidings_access::{Cx, Limit, Page, row_ids};
+use serde_json::{Map, Value, json};
+use tidings_access::{Change, Cx, Limit, Page, row_ids};
 use tidings_kernel::{Accepted, Clock, Mail, SendError, Sender};
 use tidings_mail::inbound;
 use tidings_sql::{Cell, Database, DatabaseError, Param, Row, Tx};
@@ -148,7 +148,9 @@ pub async fn clear(cx: &Cx) -> Result<u64, DatabaseError> {
         let gone =
             tx.execute("DELETE FROM captured_mails WHERE workspace_id = $1", &[workspace])?;
         if gone > 0 {
-            within.record(tx, "captured.clear", "captured", &gone.to_string())?;
+            let change = Change::new("captured.clear", "workspace", within.workspace())
+                .before(json!({ "mails": gone }));
+            within.record_change(tx, &change)?;
         }
         Ok(gone)
     });

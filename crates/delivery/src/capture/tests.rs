@@ -1,7 +1,7 @@
 //! Mail kept and looked at, on every store.
 
 use tidings_access::{Cx, Limit};
-use tidings_kernel::{Mail, SendError, Sender as _};
+use tidings_kernel::{Lane, Mail, SendError, Sender as _};
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
@@ -21,6 +21,7 @@ fn mail(cx: &Cx, subject: &str) -> Mail {
         to: vec!["ada@example.net".parse().unwrap(), "bob@example.net".parse().unwrap()],
         mime: mime.into_bytes(),
         tags: vec![("workspace", cx.workspace_id().get().to_string()), ("message", "7".into())],
+        lane: Lane::Transactional,
     }
 }
 

@@ -17,7 +17,7 @@ use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 use super::facts::{self, Facts, Standing};
 use super::rules::Cap;
 use super::settings::{self, Sending};
-use super::{Explanation, Kind, Question, rules};
+use super::{Explanation, Kind, Question, Reason, Verdict, rules};
 
 /// So many send logs are read at once, where there is a cap.
 const AT_ONCE: usize = 16;
@@ -66,6 +66,26 @@ pub async fn check_all(
     let (within, mailing) = (cx.clone(), *mailing);
     let read = cx.database().read(move |tx| relations_all(tx, &within, &mailing, &emails));
     check_all_with(cx, &mailing, read.await?, people).await
+}
+
+/// Who of them can never get it, as far as is known now. That somebody has had enough for a while is not asked: it would
+/// cost a read of each one's send log, and has to be asked again when it goes.
+pub async fn skips_all(
+    cx: &Cx,
+    mailing: &Mailing,
+    people: Vec<Person>,
+) -> Result<Vec<Option<Reason>>, StorageError> {
+    let emails: Vec<EmailAddress> = people.iter().map(|person| person.email.clone()).collect();
+    let (within, asked) = (cx.clone(), *mailing);
+    let read = cx.database().read(move |tx| relations_all(tx, &within, &asked, &emails));
+    let mut relations: ManyRelations = read.await?;
+    relations.settings.cap = None;
+    let answers = check_all_with(cx, mailing, relations, people).await?;
+    let skip = |answer: Answer| match answer.explanation.verdict {
+        Verdict::Skip(reason) => Some(reason),
+        Verdict::Send | Verdict::Defer { .. } => None,
+    };
+    Ok(answers.into_iter().map(skip).collect())
 }
 
 /// What `check_all_with` needs, for whoever reads it together with other things.

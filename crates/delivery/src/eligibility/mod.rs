@@ -23,7 +23,9 @@ use tidings_people::consent::{AudienceId, TopicId};
 
 pub use facts::Facts;
 pub(crate) use facts::{Relations, relations};
-pub use many::{Answer, Mailing, ManyRelations, Person, check_all, check_all_with, relations_all};
+pub use many::{
+    Answer, Mailing, ManyRelations, Person, check_all, check_all_with, relations_all, skips_all,
+};
 pub use tidings_people::suppression::Loaded;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,10 +3,13 @@
 use jiff::Timestamp;
 use jiff::civil::Time;
 use jiff::tz::TimeZone;
-use tidings_access::Cx;
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::rules::{Cap, Policy, Quiet};
+
+pub use tidings_people::contacts::Zone;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sending {
@@ -18,14 +21,6 @@ pub struct Sending {
     /// `None` if nobody ever set anything.
     pub updated_at: Option<Timestamp>,
 }
-
-/// The name of a time zone that there is, such as `Europe/Berlin`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Zone(String);
-
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("use the name of a time zone such as Europe/Berlin or UTC")]
-pub struct ZoneError;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
@@ -68,10 +63,23 @@ pub async fn put(cx: &Cx, sending: Sending) -> Result<Sending, DatabaseError> {
             Param::Int(within.now().as_millisecond()),
         ];
         tx.execute(sql, &params)?;
-        within.record(tx, "settings.sending", "workspace", within.workspace().as_str())?;
+        let change = Change::new("settings.sending", "workspace", within.workspace())
+            .between(told(&before), told(&sending));
+        within.record_change(tx, &change)?;
         Ok(Sending { updated_at: Some(within.now()), ..sending.clone() })
     });
     put.await
+}
+
+/// As the audit log has it.
+fn told(sending: &Sending) -> Value {
+    json!({
+        "frequency_cap_count": sending.cap.map(|cap| cap.count),
+        "frequency_cap_hours": sending.cap.map(|cap| cap.hours),
+        "quiet_from": sending.quiet.map(|(from, _)| from.to_string()),
+        "quiet_until": sending.quiet.map(|(_, until)| until.to_string()),
+        "quiet_zone": sending.quiet_zone.as_ref().map(Zone::as_str),
+    })
 }
 
 pub(super) fn load(tx: &mut Tx<'_>, cx: &Cx) -> Result<Sending, DatabaseError> {
@@ -133,23 +141,5 @@ impl Sending {
         let zone = zone.unwrap_or(TimeZone::UTC);
         let quiet = self.quiet.map(|(from, until)| Quiet { from, until, zone });
         Policy { cap: self.cap, quiet }
-    }
-}
-
-impl Zone {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl std::str::FromStr for Zone {
-    type Err = ZoneError;
-
-    fn from_str(text: &str) -> Result<Self, ZoneError> {
-        if text.len() > 64 {
-            return Err(ZoneError);
-        }
-        let zone = TimeZone::get(text).map_err(|_| ZoneError)?;
-        zone.iana_name().map(|name| Self(name.to_owned())).ok_or(ZoneError)
     }
 }

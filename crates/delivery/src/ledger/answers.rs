@@ -14,6 +14,10 @@ pub const MOST_REFUSALS: u32 = 10;
 const PAUSE: Duration = Duration::from_secs(60);
 /// How long it waits if the provider wants us to be slower and does not say for how long.
 const SLOWER: Duration = Duration::from_secs(5);
+/// One message that is throttled again and again waits longer each time, up to this.
+const SLOWEST: Duration = Duration::from_secs(10 * 60);
+/// So often one message can be throttled, which takes two days, before that counts as a try like any other.
+const MOST_THROTTLED: u32 = 300;
 /// The longest wait that is asked for at once.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 
@@ -40,6 +44,18 @@ pub fn refused(error: &SendError) -> Refusal {
     }
 }
 
+/// The same for one message that was handed over so often before: a provider that throttles it and nothing else must not
+/// be asked about it for ever.
+pub fn refused_again(error: &SendError, before: u32) -> Refusal {
+    match (error, refused(error)) {
+        (SendError::Throttled { .. }, _) if before >= MOST_THROTTLED => Refusal::Again,
+        (SendError::Throttled { retry_after: None, .. }, Refusal::Later(after)) => {
+            Refusal::Later(after.saturating_mul(before + 1).min(SLOWEST))
+        }
+        (_, refusal) => refusal,
+    }
+}
+
 /// At least a second: what is due this very moment comes again at once otherwise.
 pub fn until(at: Timestamp, now: Timestamp) -> Duration {
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
@@ -52,7 +68,7 @@ mod tests {
 
     use tidings_kernel::SendError;
 
-    use super::{Refusal, refused};
+    use super::{MOST_THROTTLED, Refusal, refused, refused_again};
 
     #[test]
     fn only_what_was_certainly_not_taken_is_sent_again() {
@@ -71,6 +87,20 @@ mod tests {
             (SendError::Uncertain(why()), Refusal::Uncertain),
         ] {
             assert_eq!(refused(&error), expected, "{error}");
+            assert_eq!(refused_again(&error, 0), expected, "{error}");
         }
+    }
+
+    #[test]
+    fn a_message_that_is_always_throttled_waits_longer_and_then_counts() {
+        let throttled = SendError::Throttled { reason: "x".to_owned(), retry_after: None };
+        for (before, secs) in [(1, 10), (11, 60), (119, 600), (MOST_THROTTLED - 1, 600)] {
+            let expected = Refusal::Later(Duration::from_secs(secs));
+            assert_eq!(refused_again(&throttled, before), expected, "{before}");
+        }
+        assert_eq!(refused_again(&throttled, MOST_THROTTLED), Refusal::Again);
+        let closed = SendError::Closed("x".to_owned());
+        let pause = Refusal::Later(Duration::from_secs(60));
+        assert_eq!(refused_again(&closed, MOST_THROTTLED), pause);
     }
 }

@@ -86,7 +86,7 @@ pub fn mark(
         Source::Transactional(_) => {
             "CASE WHEN logged_at IS NULL AND email IS NOT NULL
                        AND status IN ('sent', 'delivered', 'bounced', 'complained') THEN 1 ELSE 0 END,
-             client_id, idempotency_key, sequence_id"
+             client_id, idempotency_key, sequence_id, reminder"
         }
         Source::Recipient(_) => {
             "CASE WHEN logged_at IS NULL AND email IS NOT NULL AND batch_id IS NOT NULL
@@ -123,6 +123,10 @@ pub fn mark(
                 let queue = transactional::queue_of(row.optional_text(3)?);
                 let message = Outgoing::new(queue, body);
                 tx.enqueue(&message, now).map_err(transactional::in_database)?;
+            }
+            if mark.is_some_and(|(mark, _)| mark.status().is_some()) {
+                let about = (id, row.optional_text(4)?);
+                transactional::tell_reminder(tx, workspace, about, now)?;
             }
         }
         Source::Recipient(id) => {

@@ -20,6 +20,8 @@ pub struct Message {
     pub provider_message_id: Option<String>,
     /// The place of the variant that it has, if its campaign has variants.
     pub arm: Option<i64>,
+    /// Whether its links lead past us.
+    pub is_tracked: bool,
 }
 
 impl Source {
@@ -60,12 +62,14 @@ impl Source {
         match self {
             Self::Transactional(_) => {
                 "SELECT m.id, m.workspace_id, m.client_id, m.lead_id, m.email, m.ses_message_id, m.template_key,
-                        m.subject, m.sequence_id, NULL, NULL, NULL
+                        m.subject, m.sequence_id, NULL, NULL, NULL,
+                        CASE WHEN m.envelope ->> 'tracking' = 'off' THEN 0 ELSE 1 END
                  FROM transactional_messages m"
             }
             Self::Recipient(_) => {
                 "SELECT m.id, m.workspace_id, c.client_id, m.lead_id, m.email, m.ses_message_id, c.template_key,
-                        c.subject, c.external_key, c.id, COALESCE(m.arm, c.winner), CAST(c.variants AS TEXT)
+                        c.subject, c.external_key, c.id, COALESCE(m.arm, c.winner), CAST(c.variants AS TEXT),
+                        c.tracking
                  FROM campaign_recipients m
                  JOIN campaigns c ON c.workspace_id = m.workspace_id AND c.id = m.campaign_id"
             }
@@ -132,6 +136,7 @@ fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
         subject,
         sequence_id: text(8)?.or(campaign),
         arm,
+        is_tracked: row.int(12)? != 0,
     })
 }
 

@@ -4,19 +4,19 @@
 
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use tidings_access::signing::{Keyring, Refused, unhex};
 use tidings_kernel::hex;
 
 use super::Source;
-use super::keys::{Keyring, unhex};
-use super::token::Refused;
 
 const MAC: usize = 16;
 /// RFC 5322 allows a line of 998; ours have below 120 before the domain.
 const MAX_BYTES: usize = 500;
 
 pub(super) fn sign(keys: &Keyring, workspace: i64, source: Source) -> String {
-    let said = said(workspace, source, keys.newest());
-    let mac = feed(keys.mac(keys.newest()).expect("the newest key is one of them"), &said);
+    let (key, mac) = keys.signing();
+    let said = said(workspace, source, key);
+    let mac = feed(mac, &said);
     format!("{said}.{}", hex(&mac.finalize().into_bytes()[..MAC]))
 }
 

@@ -4,35 +4,27 @@
 //! again. All that a link says is inside it, signed; no table is asked. Not here: what happens when somebody follows
 //! one (`signals::tracking`), and where in a mail they stand (`templates`).
 //!
-//! A link works for years: a key that has signed once proves until it is revoked. `rotate` makes a new one that signs
-//! from then on; `revoke` is for a key that somebody else may have.
+//! A link works for years: a key that has signed once proves until it is revoked (`access::signing`).
 
-mod keys;
 mod message_id;
 mod target;
 #[cfg(test)]
 mod tests;
 mod token;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-use tidings_kernel::causes;
+use jiff::Timestamp;
+use tidings_access::signing::{Keyring, ProveError, SigningKeys};
 use tidings_sql::{Database, DatabaseError};
 
-pub use keys::{RevokeError, SigningKey, list, revoke, rotate};
 pub use target::{MAX_TARGET_BYTES, is_target, location};
 pub use token::{Purpose, has_our_form};
 
-use keys::Keyring;
-use token::{Refused, Token};
+use token::Token;
 
 /// No token of ours is longer.
 pub const MAX_TOKEN_BYTES: usize = 160;
-
-/// How long a node goes on signing with what was the newest key, and how often it looks for a key that it does not know.
-const STALE_AFTER: SignedDuration = SignedDuration::from_secs(60);
-const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(1);
 
 /// The row in the ledger that a message was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -69,17 +61,20 @@ pub enum ReadError {
     Store(#[from] DatabaseError),
 }
 
+impl From<ProveError> for ReadError {
+    fn from(error: ProveError) -> Self {
+        match error {
+            ProveError::Invalid => Self::Invalid,
+            ProveError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
 /// Makes and reads links. Clones share the keys.
 #[derive(Clone)]
 pub struct Links {
-    database: Database,
+    keys: SigningKeys,
     public_url: Arc<str>,
-    cache: Arc<RwLock<Cache>>,
-}
-
-struct Cache {
-    keys: Arc<Keyring>,
-    loaded_at: Timestamp,
 }
 
 impl Links {
@@ -89,13 +84,13 @@ impl Links {
         public_url: &str,
         now: Timestamp,
     ) -> Result<Self, DatabaseError> {
-        let keys = keys::load_or_make(database, now).await?;
-        let cache = Cache { keys: Arc::new(keys), loaded_at: now };
-        Ok(Self {
-            database: database.clone(),
-            public_url: public_url.trim_end_matches('/').into(),
-            cache: Arc::new(RwLock::new(cache)),
-        })
+        let keys = SigningKeys::load(database, now).await?;
+        Ok(Self { keys, public_url: public_url.trim_end_matches('/').into() })
+    }
+
+    /// What they are signed with, for others who sign.
+    pub fn signing_keys(&self) -> &SigningKeys {
+        &self.keys
     }
 
     /// An image of one pixel that tells us that the mail was opened.
@@ -130,7 +125,7 @@ impl Links {
     /// For the mail that asks whether it was really this person. The row of the confirmation says until when.
     pub fn confirm(&self, workspace: i64, subscription: i64) -> String {
         let token = Token::Confirmation(Confirmation { workspace, subscription });
-        format!("{}/confirm/{}", self.public_url, self.keys().sign(&token, b""))
+        format!("{}/confirm/{}", self.public_url, token::sign(&self.keys(), &token, b""))
     }
 
     /// Our own Message-ID, with the angle brackets. Whatever answers to it is known without a search.
@@ -188,13 +183,7 @@ impl Links {
         text: &str,
         now: Timestamp,
     ) -> Result<(i64, Source), ReadError> {
-        self.follow(now).await;
-        match message_id::read(&self.keys(), text) {
-            Err(Refused::UnknownKey) if self.look_again(now).await? => {
-                message_id::read(&self.keys(), text).map_err(|_| ReadError::Invalid)
-            }
-            read => read.map_err(|_| ReadError::Invalid),
-        }
+        Ok(self.keys.prove(now, |keys| message_id::read(keys, text)).await?)
     }
 
     /// Something about a person that we must recognise but not know, such as an IP address.
@@ -202,24 +191,13 @@ impl Links {
         self.keys().pseudonym(text)
     }
 
-    /// Signs with the newest key from now on, if another node has made one more than a minute ago. For whoever makes
-    /// many links: before each batch.
+    /// Follows other nodes in what they sign with. For whoever makes many links: before each batch.
     pub async fn refresh(&self, now: Timestamp) -> Result<(), DatabaseError> {
-        if self.is_older_than(STALE_AFTER, now) {
-            self.reload(now).await?;
-        }
-        Ok(())
-    }
-
-    /// A key may have been revoked. While the store does not answer, those that we know go on proving.
-    async fn follow(&self, now: Timestamp) {
-        if let Err(error) = self.refresh(now).await {
-            tracing::warn!(error = %causes(&error), "The keys that sign links could not be read again");
-        }
+        self.keys.refresh(now).await
     }
 
     fn sign(&self, purpose: Purpose, to: &Addressee, bound: &[u8]) -> String {
-        self.keys().sign(&Token::Addressee(purpose, *to), bound)
+        token::sign(&self.keys(), &Token::Addressee(purpose, *to), bound)
     }
 
     async fn read(
@@ -242,38 +220,10 @@ impl Links {
         bound: &[u8],
         now: Timestamp,
     ) -> Result<Token, ReadError> {
-        self.follow(now).await;
-        match self.keys().verify(purpose, text, bound) {
-            Err(Refused::UnknownKey) if self.look_again(now).await? => {
-                self.keys().verify(purpose, text, bound).map_err(|_| ReadError::Invalid)
-            }
-            read => read.map_err(|_| ReadError::Invalid),
-        }
-    }
-
-    /// Another node may have made a key that we do not know. Whoever invents keys makes us look once a second at most.
-    async fn look_again(&self, now: Timestamp) -> Result<bool, DatabaseError> {
-        let looks = self.is_older_than(LOOK_EVERY, now);
-        if looks {
-            self.reload(now).await?;
-        }
-        Ok(looks)
-    }
-
-    async fn reload(&self, now: Timestamp) -> Result<(), DatabaseError> {
-        // Before it is done: whoever comes meanwhile must not look as well.
-        self.cache.write().unwrap_or_else(PoisonError::into_inner).loaded_at = now;
-        let keys = Arc::new(keys::load_or_make(&self.database, now).await?);
-        self.cache.write().unwrap_or_else(PoisonError::into_inner).keys = keys;
-        Ok(())
-    }
-
-    fn is_older_than(&self, age: SignedDuration, now: Timestamp) -> bool {
-        let loaded_at = self.cache.read().unwrap_or_else(PoisonError::into_inner).loaded_at;
-        now.duration_since(loaded_at) >= age
+        Ok(self.keys.prove(now, |keys| token::verify(keys, purpose, text, bound)).await?)
     }
 
     fn keys(&self) -> Arc<Keyring> {
-        Arc::clone(&self.cache.read().unwrap_or_else(PoisonError::into_inner).keys)
+        self.keys.current()
     }
 }

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
+use tidings_access::signing::{Keyring, Refused};
 
-use super::keys::Keyring;
 use super::{Addressee, Confirmation, MAX_TOKEN_BYTES, Source};
 
 const VERSION: u8 = 1;
@@ -30,13 +30,6 @@ pub enum Purpose {
 pub(super) enum Token {
     Addressee(Purpose, Addressee),
     Confirmation(Confirmation),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It may have been made after we last looked.
-    UnknownKey,
-    Invalid,
 }
 
 impl Purpose {
@@ -77,65 +70,62 @@ impl Token {
     }
 }
 
-impl Keyring {
-    /// The token as text, bound to what stands beside it.
-    pub(super) fn sign(&self, token: &Token, bound: &[u8]) -> String {
-        let key = self.newest();
-        let mut bytes = vec![VERSION, token.purpose().code()];
-        put(&mut bytes, key);
-        match token {
-            Token::Addressee(_, to) => {
-                let (kind, row) = to.source.parts();
-                put(&mut bytes, to.workspace);
-                bytes.push(kind);
-                for id in [row, to.contact, to.client] {
-                    put(&mut bytes, id);
-                }
-                put(&mut bytes, to.audience.unwrap_or(0));
-                put(&mut bytes, to.topic.unwrap_or(0));
+/// The token as text, bound to what stands beside it.
+pub(super) fn sign(keys: &Keyring, token: &Token, bound: &[u8]) -> String {
+    let (key, mac) = keys.signing();
+    let mut bytes = vec![VERSION, token.purpose().code()];
+    put(&mut bytes, key);
+    match token {
+        Token::Addressee(_, to) => {
+            let (kind, row) = to.source.parts();
+            put(&mut bytes, to.workspace);
+            bytes.push(kind);
+            for id in [row, to.contact, to.client] {
+                put(&mut bytes, id);
             }
-            Token::Confirmation(confirmation) => {
-                put(&mut bytes, confirmation.workspace);
-                put(&mut bytes, confirmation.subscription);
-            }
+            put(&mut bytes, to.audience.unwrap_or(0));
+            put(&mut bytes, to.topic.unwrap_or(0));
         }
-        let mac = self.mac(key).expect("the newest key is one of them");
-        let mac = feed(mac, &bytes, bound).finalize().into_bytes();
-        bytes.extend_from_slice(&mac[..MAC]);
-        URL_SAFE_NO_PAD.encode(bytes)
+        Token::Confirmation(confirmation) => {
+            put(&mut bytes, confirmation.workspace);
+            put(&mut bytes, confirmation.subscription);
+        }
     }
+    let mac = feed(mac, &bytes, bound).finalize().into_bytes();
+    bytes.extend_from_slice(&mac[..MAC]);
+    URL_SAFE_NO_PAD.encode(bytes)
+}
 
-    /// What the token says, if one of our keys made it for this purpose.
-    pub(super) fn verify(
-        &self,
-        purpose: Purpose,
-        text: &str,
-        bound: &[u8],
-    ) -> Result<Token, Refused> {
-        if text.len() > MAX_TOKEN_BYTES {
-            return Err(Refused::Invalid);
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| Refused::Invalid)?;
-        let end = bytes.len().checked_sub(MAC).ok_or(Refused::Invalid)?;
-        let (said, mac) = bytes.split_at(end);
-        let mut rest = said;
-        if byte(&mut rest)? != VERSION || byte(&mut rest)? != purpose.code() {
-            return Err(Refused::Invalid);
-        }
-        let ours = self.mac(take(&mut rest)?).ok_or(Refused::UnknownKey)?;
-        // It compares in the same time whether much, little or nothing is alike.
-        feed(ours, said, bound).verify_truncated_left(mac).map_err(|_| Refused::Invalid)?;
-        let token = match purpose {
-            Purpose::Confirm => {
-                let (workspace, subscription) = (take(&mut rest)?, take(&mut rest)?);
-                Token::Confirmation(Confirmation { workspace, subscription })
-            }
-            Purpose::Open | Purpose::Click | Purpose::Unsubscribe | Purpose::Preferences => {
-                Token::Addressee(purpose, addressee(&mut rest)?)
-            }
-        };
-        if rest.is_empty() { Ok(token) } else { Err(Refused::Invalid) }
+/// What the token says, if one of our keys made it for this purpose.
+pub(super) fn verify(
+    keys: &Keyring,
+    purpose: Purpose,
+    text: &str,
+    bound: &[u8],
+) -> Result<Token, Refused> {
+    if text.len() > MAX_TOKEN_BYTES {
+        return Err(Refused::Invalid);
     }
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| Refused::Invalid)?;
+    let end = bytes.len().checked_sub(MAC).ok_or(Refused::Invalid)?;
+    let (said, mac) = bytes.split_at(end);
+    let mut rest = said;
+    if byte(&mut rest)? != VERSION || byte(&mut rest)? != purpose.code() {
+        return Err(Refused::Invalid);
+    }
+    let ours = keys.mac(take(&mut rest)?).ok_or(Refused::UnknownKey)?;
+    // It compares in the same time whether much, little or nothing is alike.
+    feed(ours, said, bound).verify_truncated_left(mac).map_err(|_| Refused::Invalid)?;
+    let token = match purpose {
+        Purpose::Confirm => {
+            let (workspace, subscription) = (take(&mut rest)?, take(&mut rest)?);
+            Token::Confirmation(Confirmation { workspace, subscription })
+        }
+        Purpose::Open | Purpose::Click | Purpose::Unsubscribe | Purpose::Preferences => {
+            Token::Addressee(purpose, addressee(&mut rest)?)
+        }
+    };
+    if rest.is_empty() { Ok(token) } else { Err(Refused::Invalid) }
 }
 
 /// Whether a text begins like our tokens, good or not, whole or cut off: with the version and a purpose below 16.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+pub use tidings_kernel::Lane;
 use tidings_kernel::{Accepted, Clock, Mail, SendError, Sender};
 
 /// How much of the full rate comes back in a second.
@@ -24,15 +25,6 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(1);
 const MAX_WAIT: SignedDuration = SignedDuration::from_secs(10);
 /// Who has not come again by then is served by another node, or not at all any more.
 const GRACE: SignedDuration = SignedDuration::from_secs(1);
-
-/// Who is in a hurry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lane {
-    /// Somebody waits for it: transactional mail.
-    Transactional,
-    /// Everything else. It waits while the other lane waits.
-    Campaign,
-}
 
 /// Come again then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +200,10 @@ impl Paced {
 impl Sender for Paced {
     fn name(&self) -> &'static str {
         self.sender.name()
+    }
+
+    fn at_once(&self) -> Option<usize> {
+        self.sender.at_once()
     }
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {

@@ -89,6 +89,14 @@ async fn what_the_ledger_has_counts_too(bed: &Bed) {
         assert_eq!(sent(&cx, "welcome").await, expected, "{status}");
         assert_eq!(sent(&cx, "elsewhere").await, Sent::No);
     }
+    // What is to go in some months is not on its way.
+    let later = cx.now().as_millisecond() + 1_000;
+    let schedule =
+        format!("UPDATE transactional_messages SET status = 'queued', scheduled_at = {later}");
+    execute(&cx, &schedule).await;
+    assert_eq!(sent(&cx, "welcome").await, Sent::No);
+    bed.advance(1).await;
+    assert_eq!(sent(&bed.cx().await, "welcome").await, Sent::OnItsWay);
 }
 
 async fn put_event(cx: &Cx, second: usize, kind: &str, template: &str, human: Option<bool>) {

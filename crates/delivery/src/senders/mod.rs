@@ -9,8 +9,10 @@ mod tests;
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, DisplayName, Slug, row_ids};
-use tidings_kernel::EmailAddress;
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use tidings_access::{Change, ClientId, Cx, DisplayName, Slug, row_ids};
+use tidings_kernel::{EmailAddress, hex};
 use tidings_mail::Mailbox;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
@@ -137,7 +139,11 @@ pub async fn replace(cx: &Cx, cmd: Replace) -> Result<Vec<SenderIdentity>, Repla
             )?;
         }
         let after = load_all(tx, workspace, cmd.client)?;
-        within.record(tx, "senders.replace", "client", &cmd.client.to_string())?;
+        if changed(&before, &after) {
+            let change = Change::new("senders.replace", "client", cmd.client)
+                .between(told_all(&before), told_all(&after));
+            within.record_change(tx, &change)?;
+        }
         Ok(after)
     });
     replace.await
@@ -160,9 +166,11 @@ pub async fn add(cx: &Cx, cmd: Add) -> Result<SenderIdentity, AddError> {
             clear_default(tx, workspace, cmd.client)?;
         }
         put(tx, &within, cmd.client, &NewSender { is_default, ..cmd.sender.clone() })?;
-        within.record(tx, "sender.add", "sender", cmd.sender.slug.as_str())?;
         let added = find(tx, workspace, cmd.client, &cmd.sender.slug)?;
-        Ok(added.ok_or(DatabaseError::NoRow)?)
+        let added = added.ok_or(DatabaseError::NoRow)?;
+        let change = Change::new("sender.add", "sender", &cmd.sender.slug).after(told(&added));
+        within.record_change(tx, &change)?;
+        Ok(added)
     });
     add.await
 }
@@ -176,7 +184,8 @@ pub async fn set_default(
     let within = cx.clone();
     let set = cx.database().write(move |tx| {
         let workspace = within.workspace_id().get();
-        let found = find(tx, workspace, client, &slug)?;
+        let all = load_all(tx, workspace, client)?;
+        let found = all.iter().find(|one| one.slug == slug).cloned();
         let found = found.ok_or_else(|| ChangeError::Missing(slug.clone()))?;
         if found.is_default {
             return Ok(found);
@@ -185,7 +194,10 @@ pub async fn set_default(
         let sql = "UPDATE senders SET is_default = 1, updated_at = $2 WHERE id = $1";
         let now = within.now();
         tx.execute(sql, &[Param::Int(found.id.get()), Param::Int(now.as_millisecond())])?;
-        within.record(tx, "sender.default", "sender", slug.as_str())?;
+        let before = all.iter().find(|one| one.is_default).map(|one| one.slug.to_string());
+        let change = Change::new("sender.default", "sender", &slug)
+            .between(json!({ "default": before }), json!({ "default": slug.as_str() }));
+        within.record_change(tx, &change)?;
         Ok(SenderIdentity { is_default: true, updated_at: now, ..found })
     });
     set.await
@@ -203,7 +215,8 @@ pub async fn remove(cx: &Cx, client: ClientId, slug: Slug) -> Result<SenderIdent
             return Err(ChangeError::IsDefault(slug.clone()));
         }
         tx.execute("DELETE FROM senders WHERE id = $1", &[Param::Int(found.id.get())])?;
-        within.record(tx, "sender.remove", "sender", slug.as_str())?;
+        let change = Change::new("sender.remove", "sender", &slug).before(told(&found));
+        within.record_change(tx, &change)?;
         Ok(found)
     });
     remove.await
@@ -230,6 +243,34 @@ pub fn resolve(
             Ok(read(rows.first().ok_or(ResolveError::NoDefault)?)?)
         }
     }
+}
+
+/// As the audit log has it: an address may be a person's, so of addresses it has the domain and a part of the hash, which
+/// tells whether it is another one.
+fn told(sender: &SenderIdentity) -> Value {
+    let address = |email: &EmailAddress| {
+        let digest = hex(&Sha256::digest(email.as_str()));
+        json!({ "domain": email.domain(), "hash": &digest[..16] })
+    };
+    json!({
+        "from": address(&sender.from_email),
+        "reply_to": sender.reply_to.as_ref().map(address),
+        "named": sender.from_name.is_some(),
+        "default": sender.is_default,
+    })
+}
+
+fn told_all(senders: &[SenderIdentity]) -> Value {
+    senders.iter().map(|one| (one.slug.to_string(), told(one))).collect::<Map<_, _>>().into()
+}
+
+/// Whether something else than a time is another.
+fn changed(before: &[SenderIdentity], after: &[SenderIdentity]) -> bool {
+    let what = |one: &SenderIdentity| {
+        let SenderIdentity { slug, from_email, from_name, reply_to, is_default, .. } = one.clone();
+        (slug, from_email, from_name, reply_to, is_default)
+    };
+    !before.iter().map(what).eq(after.iter().map(what))
 }
 
 fn check(senders: &[NewSender]) -> Result<(), ReplaceError> {

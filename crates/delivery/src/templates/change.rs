@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Cancellation, Condition, Expect, ItemStore, StoreError, Txn, Update, tables};
+use serde_json::{Value, json};
+use tidings_access::{Change as Audited, Cx, StorageError};
+use tidings_kernel::{
+    Cancellation, Condition, Expect, ItemStore, Outgoing, StoreError, Txn, Update, tables,
+};
 use tidings_templates::{Fault, Part, partials_named};
 
 use super::content::{Content, MAX_STORED, Ready, Validated};
@@ -115,6 +118,17 @@ pub async fn compare(
     Ok(Compared { change, before: stored.map(|stored| stored.content), validated })
 }
 
+/// Templates of reminders are in the same partitions, and theirs alone have a type of content.
+async fn refuse_taken(items: &dyn ItemStore, key: &TemplateKey) -> Result<(), PutError> {
+    let first = items.get(&tables::EMAIL_TRACKING, &key.version(1)).await;
+    let first = first.map_err(StorageError::from)?;
+    if first.is_none_or(|item| item.text("content_type").is_none()) {
+        return Ok(());
+    }
+    let message = "a template of reminders has this name; use another key".to_owned();
+    Err(PutError::Faults(vec![Fault { part: Part::Subject, line: None, column: None, message }]))
+}
+
 /// Stores the next version, unless the newest is the same. Other versions stay as they are.
 pub async fn put(cx: &Cx, cmd: Put) -> Result<PutOutcome, PutError> {
     let Put { key, content, then } = cmd;
@@ -124,6 +138,9 @@ pub async fn put(cx: &Cx, cmd: Put) -> Result<PutOutcome, PutError> {
     let digest = ready.digest();
     for _ in 0..ATTEMPTS {
         let before = current(items.as_ref(), &key).await.map_err(StorageError::from)?;
+        if before.is_none() {
+            refuse_taken(items.as_ref(), &key).await?;
+        }
         let next = match &before {
             Some(current) if current.latest_digest == digest => None,
             Some(current) => Some(current.latest + 1),
@@ -264,6 +281,7 @@ fn new_version(
         current_item(cx, key, &after),
         as_it_was(before),
     );
+    let txn = txn.enqueue(audited(cx, "template.put", key, (before, &after)));
     match before.and_then(|current| current.active) {
         Some(old) if then == Then::Activate => txn.update(marked(key, old, Status::Inactive)),
         _ => txn,
@@ -281,7 +299,10 @@ fn unchanged(cx: &Cx, key: &TemplateKey, before: Option<&Current>, then: Then) -
 fn switch(cx: &Cx, key: &TemplateKey, before: &Current, active: Option<i64>) -> Txn {
     let after = Current { active, ..before.clone() };
     let item = current_item(cx, key, &after);
-    let mut txn = Txn::new().put(&tables::EMAIL_TRACKING, item, as_it_was(Some(before)));
+    let action = if active.is_some() { "template.activate" } else { "template.deactivate" };
+    let mut txn = Txn::new()
+        .put(&tables::EMAIL_TRACKING, item, as_it_was(Some(before)))
+        .enqueue(audited(cx, action, key, (Some(before), &after)));
     if let Some(new) = active {
         txn = txn.update(marked(key, new, Status::Active));
     }
@@ -289,6 +310,27 @@ fn switch(cx: &Cx, key: &TemplateKey, before: &Current, active: Option<i64>) -> 
         txn = txn.update(marked(key, old, Status::Inactive));
     }
     txn
+}
+
+/// What the audit log is told: which version is the newest and which is active. The versions themselves stay.
+fn audited(
+    cx: &Cx,
+    action: &'static str,
+    key: &TemplateKey,
+    (before, after): (Option<&Current>, &Current),
+) -> Outgoing {
+    let told = |current: &Current| -> Value {
+        json!({
+            "newest_version": current.latest,
+            "active_version": current.active,
+            "digest": current.latest_digest,
+        })
+    };
+    let change = Audited::new(action, "template", key);
+    cx.audited(&match before {
+        Some(before) => change.between(told(before), told(after)),
+        None => change.after(told(after)),
+    })
 }
 
 fn marked(key: &TemplateKey, version: i64, status: Status) -> Update {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json};
-use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Item, ItemStore, Key, Put, Value, tables};
+use serde_json::{Map, Value as Json, json};
+use tidings_access::{Change, Cx, StorageError};
+use tidings_kernel::{Expect, Item, ItemStore, Key, Txn, Value, tables};
 
 const MAX_NAMES: usize = 100;
 const MAX_LABELS: usize = 1000;
@@ -69,8 +69,13 @@ pub async fn get(cx: &Cx) -> Result<DisplayNames, StorageError> {
     load(cx.items().await?.as_ref()).await
 }
 
-/// These and no others.
+/// These and no others. Doing it again changes nothing.
 pub async fn set(cx: &Cx, names: &DisplayNames) -> Result<(), StorageError> {
+    let items = cx.items().await?;
+    let before = load(items.as_ref()).await?;
+    if before == *names {
+        return Ok(());
+    }
     let map: BTreeMap<String, Value> = names
         .iter()
         .map(|(name, labels)| {
@@ -83,8 +88,10 @@ pub async fn set(cx: &Cx, names: &DisplayNames) -> Result<(), StorageError> {
         .bare_item(&key())
         .with("names", map)
         .with("updatedAt", tidings_people::keys::time(cx.now()));
-    cx.items().await?.put(Put::new(&tables::MAIN, item)).await?;
-    Ok(())
+    let change = Change::new("settings.display_names", "workspace", cx.workspace())
+        .between(json!(before.0), json!(names.0));
+    let txn = Txn::new().put(&tables::MAIN, item, Expect::Anything).enqueue(cx.audited(&change));
+    Ok(items.transact(txn).await?)
 }
 
 async fn load(items: &dyn ItemStore) -> Result<DisplayNames, StorageError> {

@@ -15,8 +15,9 @@ use tidings_sql::{Among, DatabaseError, Param, Row};
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;
 
-/// How many memories of a person a template can see.
-const MAX_MEMORIES: usize = 500;
+/// How many memories of a person a template can see, and how many of them are read at once.
+const MAX_MEMORIES: usize = 5_000;
+const PAGE: usize = 500;
 /// Of so many people memories are read at once.
 const AT_ONCE: usize = 16;
 
@@ -213,7 +214,17 @@ async fn lead_organizations(
 
 /// `memory.<type>.<key>`: seed 004's sort key is `<type>#<key>`.
 async fn memory(items: &dyn ItemStore, lead: &str) -> Result<Json, StorageError> {
-    let found = items.query(Query::new(&tables::MEMORY, lead).limit(MAX_MEMORIES)).await?.items;
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        // A page can be shorter than was asked for: it has so many bytes at most.
+        let query = Query::new(&tables::MEMORY, lead).limit(PAGE).after(cursor);
+        let page = items.query(query).await?;
+        found.extend(page.items);
+        cursor = page.cursor;
+        if cursor.is_none() || found.len() >= MAX_MEMORIES {
+            break;
+        }
+    }
     let mut all = Map::new();
     for item in &found {
         let Some((kind, key)) = item.text("memory_type#key").and_then(|sort| sort.split_once('#'))

@@ -314,6 +314,7 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
         bcc: addresses(&send.bcc),
         headers: send.headers,
         parts: send.parts,
+        calendar: send.calendar,
         tracking: send.tracking,
         sender: Some(checked.identity.slug),
         test: send.test,

@@ -194,7 +194,7 @@ pub(super) fn write(
         feedback_id: Some(feedback_id(row)),
         headers: headers(row),
         attachments: row.envelope.parts.iter().map(super::Part::attachment).collect(),
-        calendar: None,
+        calendar: row.envelope.calendar.as_ref().map(super::Calendar::invitation),
     };
     let mut mail = compose(&letter)?;
     mail.tags =

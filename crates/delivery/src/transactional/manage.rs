@@ -1,17 +1,16 @@
-//! Looking at messages, cancelling them, and settling what nobody knows.
+//! Looking at messages and cancelling them. What a person decides about a message that nobody knows about is in `settle`.
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, Limit, Page, StorageError};
+use serde_json::json;
+use tidings_access::{Change, ClientId, Cx, Limit, Page, StorageError};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
-use tidings_kernel::{Outgoing, TimerChange};
+use tidings_kernel::TimerChange;
 use tidings_people::contacts::ERASED_KEY;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
-use super::news::{self, About, News};
-use super::purpose::queue_of;
+use super::reminder;
 use super::store::{self, SELECT, Sendable};
 use super::{Message, MessageId, Status};
-use crate::links::Source;
 
 /// The most characters of a reason.
 pub const MAX_REASON: usize = 500;
@@ -53,21 +52,6 @@ pub struct List {
     pub limit: Limit,
 }
 
-/// What a person found out about a message that nobody knew about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Settle {
-    pub message: Find,
-    pub outcome: Settled,
-    /// How it is known. Up to 500 characters.
-    pub reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
-    Sent,
-    Failed,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
     #[error("there is no message {0}")]
@@ -83,18 +67,6 @@ pub enum CancelError {
     #[error("message {id} is {status}, and only a queued one can be cancelled")]
     TooLate { id: MessageId, status: Status },
     #[error("the message could not be cancelled")]
-    Store(#[from] DatabaseError),
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum SettleError {
-    #[error("there is no message {0}")]
-    Missing(MessageId),
-    #[error("message {id} is {status}, and only an uncertain one can be settled")]
-    NotUncertain { id: MessageId, status: Status },
-    #[error("a reason has at most {MAX_REASON} characters, and no control characters")]
-    Reason,
-    #[error("the message could not be settled")]
     Store(#[from] DatabaseError),
 }
 
@@ -165,7 +137,7 @@ pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
             FindError::Missing(id) => CancelError::Missing(id),
             FindError::Store(error) => CancelError::Store(error),
         };
-        load(tx, &within, find).map_err(missing)?;
+        let before = load(tx, &within, find).map_err(missing)?.message;
         let sql = "UPDATE transactional_messages SET status = 'cancelled', updated_at = $3
                    WHERE workspace_id = $1 AND id = $2 AND status = 'queued'";
         let params = [
@@ -175,6 +147,7 @@ pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
         ];
         if tx.execute(sql, &params)? == 1 {
             cancelled(tx, &within, find.id)?;
+            tell_reminder(tx, &within, &before)?;
         }
         let message = load(tx, &within, find).map_err(missing)?.message;
         match message.status {
@@ -214,81 +187,20 @@ pub async fn cancel_queued_of(
 
 /// What follows from a message that is cancelled.
 fn cancelled(tx: &mut Tx<'_>, cx: &Cx, id: MessageId) -> Result<(), DatabaseError> {
-    cx.record(tx, "message.cancel", "message", &id.to_string())?;
+    let change = Change::new("message.cancel", "message", id)
+        .between(json!({ "status": "queued" }), json!({ "status": "cancelled" }));
+    cx.record_change(tx, &change)?;
     let timer = TimerChange::Cancel(timer_key(id));
     tx.change_timer(cx.workspace(), &timer).map_err(in_database)
 }
 
-/// Says what became of a message that nobody knew about. If it was sent, the send log will say so.
-pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
-    if cmd.reason.as_ref().is_some_and(|reason| {
-        reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control)
-    }) {
-        return Err(SettleError::Reason);
-    }
-    let within = cx.clone();
-    let settle = cx.database().write_committed(move |tx| {
-        let missing = |error| match error {
-            FindError::Missing(id) => SettleError::Missing(id),
-            FindError::Store(error) => SettleError::Store(error),
-        };
-        let before = load(tx, &within, cmd.message).map_err(missing)?.message;
-        if !mark_settled(tx, &within, &cmd)? {
-            let now = load(tx, &within, cmd.message).map_err(missing)?.message;
-            return Err(SettleError::NotUncertain { id: now.id, status: now.status });
-        }
-        let action = match cmd.outcome {
-            Settled::Sent => "message.settle_sent",
-            Settled::Failed => "message.settle_failed",
-        };
-        within.record(tx, action, "message", &before.id.to_string())?;
-        let about = About {
-            source: Source::Transactional(before.id.get()),
-            client: before.client.get(),
-            contact: before.contact,
-            email: before.email.as_deref(),
-            template_key: before.template_key.as_deref(),
-            campaign: None,
-            sequence: before.sequence_id.as_deref(),
-        };
-        let told = match cmd.outcome {
-            Settled::Sent => News::Sent,
-            Settled::Failed => News::Failed,
-        };
-        news::tell_about(&within, tx, &about, &told, within.now())?;
-        if cmd.outcome == Settled::Sent {
-            // The worker finds that it was sent, and sees that the send log says so.
-            let sql = "SELECT idempotency_key FROM transactional_messages WHERE id = $1";
-            let rows = tx.query(sql, &[Param::Int(before.id.get())])?;
-            let key = rows.first().ok_or(DatabaseError::NoRow)?.text(0)?.to_owned();
-            let body = envelope(before.id, before.client, &key)?;
-            let queue = queue_of(before.sequence_id.as_deref());
-            tx.enqueue(&Outgoing::new(queue, body), within.now()).map_err(in_database)?;
-        }
-        Ok(load(tx, &within, cmd.message).map_err(missing)?.message)
-    });
-    settle.await
-}
-
-fn mark_settled(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<bool, DatabaseError> {
-    let (status, sent_at) = match cmd.outcome {
-        Settled::Sent => ("sent", "COALESCE(sent_at, handed_at, $3)"),
-        Settled::Failed => ("failed", "sent_at"),
-    };
-    let sql = format!(
-        "UPDATE transactional_messages
-         SET status = '{status}', sent_at = {sent_at}, last_error = COALESCE($4, last_error), updated_at = $3,
-             claimed_by = NULL, claimed_until = NULL
-         WHERE workspace_id = $1 AND id = $2 AND (status = 'uncertain'
-               OR (status = 'claimed' AND claimed_until <= $3 AND handed_at IS NOT NULL))"
-    );
-    let params = [
-        Param::Int(cx.workspace_id().get()),
-        Param::Int(cmd.message.id.get()),
-        Param::Int(cx.now().as_millisecond()),
-        cmd.reason.as_deref().map_or(Param::Null, Param::Text),
-    ];
-    Ok(tx.execute(&sql, &params)? == 1)
+pub(super) fn tell_reminder(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    message: &Message,
+) -> Result<(), DatabaseError> {
+    let about = (message.id.get(), message.reminder.as_deref());
+    reminder::tell(tx, cx.workspace_id().get(), about, cx.now())
 }
 
 /// What happened to it, in order, as far as the ledger knows.
@@ -318,7 +230,7 @@ pub fn history(message: &Message) -> Vec<Happened> {
     happened
 }
 
-fn load(tx: &mut Tx<'_>, cx: &Cx, find: Find) -> Result<Found, FindError> {
+pub(super) fn load(tx: &mut Tx<'_>, cx: &Cx, find: Find) -> Result<Found, FindError> {
     let sql = format!("{SELECT} WHERE workspace_id = $1 AND id = $2");
     let rows = tx.query(&sql, &[Param::Int(cx.workspace_id().get()), Param::Int(find.id.get())])?;
     let row = rows.first().ok_or(FindError::Missing(find.id))?;

@@ -1,8 +1,8 @@
 //! Transactional mail: one message to one person, asked for by an application and sent once.
 //!
 //! Here: what can be asked for (`request`), writing it down once however often it is asked (`accept`), the worker
-//! that hands it over (`worker`), and looking at it, cancelling it and settling what nobody knows (`manage`). Not
-//! here: what came back (`signals`), how a provider is spoken to (`mail`), and who may be written to (`eligibility`).
+//! that hands it over (`worker`), looking at it and cancelling it (`manage`), and what a person decides
+//! about what nobody knows (`settle`). Not here: what came back (`signals`), how a provider is spoken to (`mail`), and who may be written to (`eligibility`).
 
 mod accept;
 mod in_flight;
@@ -12,8 +12,10 @@ mod marks;
 mod named;
 mod news;
 mod purpose;
+mod reminder;
 mod request;
 mod rules;
+mod settle;
 mod store;
 mod test_send;
 #[cfg(test)]
@@ -29,16 +31,18 @@ use tidings_access::ClientId;
 
 pub use accept::{AcceptError, Accepted, Messages, Preview};
 pub use manage::{
-    CancelError, Find, FindError, Found, Happened, List, MAX_REASON, Settle, SettleError, Settled,
-    cancel, cancel_queued_of, history, list, settle, show, uncertain,
+    CancelError, Find, FindError, Found, Happened, List, MAX_REASON, cancel, cancel_queued_of,
+    history, list, show, uncertain,
 };
 pub(crate) use manage::{envelope, in_database};
 pub(crate) use purpose::queue_of;
+pub(crate) use reminder::tell as tell_reminder;
 pub use request::{
-    Content, Disposition, Lines, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES, MAX_DEPTH,
-    MAX_EXECUTION, MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS, MAX_PARTS,
-    Part, PartBody, PartKind, PartOf, Send, Tracking, Wrong,
+    Calendar, Content, Disposition, Lines, MAX_CONTENT_BYTES, MAX_CONTEXT_BYTES, MAX_COPIES,
+    MAX_DEPTH, MAX_EXECUTION, MAX_HEADERS, MAX_KEY, MAX_LINE, MAX_METADATA_BYTES, MAX_PART_CHARS,
+    MAX_PARTS, Part, PartBody, PartKind, PartOf, Send, Tracking, Wrong, check_key,
 };
+pub use settle::{Settle, SettleError, Settled, settle};
 pub use test_send::{MAX_TEST, TestSend, Tested};
 pub use worker::{Settings, Worker};
 
@@ -91,6 +95,8 @@ pub struct Message {
     pub sequence_id: Option<String>,
     /// And whose walk through it.
     pub execution_id: Option<String>,
+    /// The draft of the reminder that it is.
+    pub reminder: Option<String>,
     pub status: Status,
     pub skip_reason: Option<String>,
     pub last_error: Option<String>,

@@ -11,9 +11,10 @@ use tidings_people::contacts::{self, ERASED_KEY};
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::purpose::Purpose;
-use super::request::{Lines, Part, Tracking};
+use super::request::{Calendar, Lines, Part, Tracking};
 use super::rules::State;
 use super::{Message, MessageId, Status, Times};
+use crate::eligibility::Kind;
 
 /// What keys that no caller gave begin with.
 const OWN_KEY: &str = "auto:";
@@ -61,6 +62,8 @@ pub(super) struct Envelope {
     pub(super) headers: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) parts: Vec<Part>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) calendar: Option<Calendar>,
     #[serde(default)]
     pub(super) tracking: Tracking,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,9 +124,9 @@ pub(super) fn insert(
                    workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
                    template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
                    metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
-                   kind, audience_id)
+                   kind, audience_id, reminder)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-                       $21, $22, $22, $23, $24, $25, $26)
+                       $21, $22, $22, $23, $24, $25, $26, $27)
                ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING RETURNING id";
     let status = if new.skip_reason.is_some() { Status::Skipped } else { Status::Queued };
     let (inline, purpose) = (new.inline.as_ref(), &new.purpose);
@@ -152,8 +155,13 @@ pub(super) fn insert(
         Param::Int(cx.now().as_millisecond()),
         text(purpose.sequence.as_ref()),
         text(purpose.execution.as_ref()),
-        Param::Text(purpose.kind.as_str()),
+        // What a reminder is, its own column says.
+        Param::Text(match purpose.kind {
+            Kind::Reminder => Kind::Transactional.as_str(),
+            kind => kind.as_str(),
+        }),
         purpose.audience.map_or(Param::Null, Param::Int),
+        text(purpose.reminder.as_ref()),
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -222,7 +230,7 @@ pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, Dat
     let sql = "SELECT workspace_id, client_id, lead_id, topic_id, idempotency_key, email, template_key,
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
                       context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
-                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id
+                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
     rows.first().map(|row| read_sendable(id, row)).transpose()
@@ -236,17 +244,23 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
     };
     let subject = text(11)?;
     let (html, plain) = (text(12)?, text(13)?);
+    let reminder = text(28)?;
+    let kind = match &reminder {
+        Some(_) => Kind::Reminder,
+        None => row.parsed(26, "a kind of message")?,
+    };
     Ok(Sendable {
         id: MessageId::from(id),
         workspace: row.int(0)?,
         client: ClientId::from(row.int(1)?),
         contact: row.int(2)?,
         purpose: Purpose {
-            kind: row.parsed(26, "a kind of message")?,
+            kind,
             topic: row.optional_int(3)?,
             audience: row.optional_int(27)?,
             sequence: text(24)?,
             execution: text(25)?,
+            reminder,
         },
         key: row.text(4)?.to_owned(),
         email: text(5)?,
@@ -275,7 +289,8 @@ pub(super) const SELECT: &str =
     "SELECT id, client_id, lead_id, email, idempotency_key, template_key, template_version, from_email, from_name,
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
-            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id
+            bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id,
+            reminder
      FROM transactional_messages";
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
@@ -296,6 +311,7 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         metadata: json(row, 11)?,
         sequence_id: text(31)?,
         execution_id: text(32)?,
+        reminder: text(33)?,
         status: row.parsed(12, "a status")?,
         skip_reason: text(13)?,
         last_error: text(14)?,

@@ -10,7 +10,7 @@ use mail_builder::headers::date::Date;
 use mail_builder::headers::message_id::MessageId;
 use mail_builder::headers::raw::Raw;
 use mail_builder::headers::text::Text;
-use tidings_kernel::{EmailAddress, Mail};
+use tidings_kernel::{EmailAddress, Lane, Mail};
 
 use super::{InboundError, parse, read};
 
@@ -71,6 +71,7 @@ pub fn forward(mime: &[u8], cmd: &Forward) -> Result<Mail, InboundError> {
         to: vec![cmd.to.clone()],
         mime: written,
         tags: Vec::new(),
+        lane: Lane::Transactional,
     })
 }
 

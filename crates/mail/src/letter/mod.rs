@@ -8,9 +8,9 @@ mod rules;
 mod tests;
 
 use jiff::Timestamp;
-use tidings_kernel::{EmailAddress, Mail};
+use tidings_kernel::{EmailAddress, Lane, Mail};
 
-pub use rules::{Violation, check_attachment, check_header};
+pub use rules::{Violation, check_attachment, check_calendar, check_header};
 
 /// What somebody wants to say to somebody.
 #[derive(Debug, Clone)]
@@ -128,5 +128,10 @@ pub fn compose(letter: &Letter) -> Result<Mail, ComposeError> {
             to.push(other.clone());
         }
     }
-    Ok(Mail { from: letter.from.email.clone(), to, mime: mime::write(letter), tags: Vec::new() })
+    let lane = match letter.kind {
+        Kind::Transactional => Lane::Transactional,
+        Kind::Marketing { .. } => Lane::Campaign,
+    };
+    let (from, mime) = (letter.from.email.clone(), mime::write(letter));
+    Ok(Mail { from, to, mime, tags: Vec::new(), lane })
 }

@@ -78,7 +78,9 @@ pub(super) fn check(letter: &Letter) -> Vec<Violation> {
     check_headers(&letter.headers, &mut found);
     check_attachments(&letter.attachments, &mut found);
     if let Some(calendar) = &letter.calendar {
-        check_calendar(calendar, &mut found);
+        for violation in check_calendar(calendar) {
+            found.tell(&format!("calendar.{}", violation.field), &violation.problem);
+        }
     }
     found.0
 }
@@ -179,12 +181,15 @@ fn check_attachments(attachments: &[Attachment], found: &mut Found) {
     }
 }
 
-fn check_calendar(calendar: &Calendar, found: &mut Found) {
+/// An invitation.
+pub fn check_calendar(calendar: &Calendar) -> Vec<Violation> {
+    let mut found = Found::default();
     let known = ["REQUEST", "CANCEL", "PUBLISH", "REPLY"].contains(&calendar.method.as_str());
-    found.unless(known, "calendar.method", "use REQUEST, CANCEL, PUBLISH or REPLY");
-    found.unless(calendar.ics.len() <= 200_000, "calendar.ics", "use at most 200 000 bytes");
+    found.unless(known, "method", "use REQUEST, CANCEL, PUBLISH or REPLY");
+    found.unless(calendar.ics.len() <= 200_000, "ics", "use at most 200 000 bytes");
     let begins = calendar.ics.trim_start().starts_with("BEGIN:VCALENDAR");
-    found.unless(begins, "calendar.ics", "use iCalendar text, beginning with BEGIN:VCALENDAR");
+    found.unless(begins, "ics", "use iCalendar text, beginning with BEGIN:VCALENDAR");
+    found.0
 }
 
 fn is_reserved(name: &str) -> bool {

@@ -136,16 +136,17 @@ pub(super) fn judge_answer(step: Step, code: u16, said: &str) -> SendError {
             "account disabled",
             "account is disabled",
         ]);
-    let too_many = code == 454
-        || says(&[
-            "throttl",
-            "too many",
-            "rate limit",
-            "rate exceeded",
-            "sending rate",
-            "quota exceeded",
-        ])
-        || (said.starts_with("4.7.") && !says(&["greylist", "graylist"]));
+    let a_rate = says(&["throttl", "too many", "rate limit", "rate exceeded", "sending rate"]);
+    let too_many = match step {
+        // Of one recipient it says nothing of how fast we are: his mailbox is full or busy, or he keeps a grey list.
+        Step::Recipient => {
+            code == 454 || (a_rate && !["4.2.", "4.5.3"].iter().any(|of| said.starts_with(of)))
+        }
+        _ => {
+            let a_policy = said.starts_with("4.7.") && !says(&["greylist", "graylist"]);
+            code == 454 || a_rate || says(&["quota exceeded"]) || a_policy
+        }
+    };
     match (code, step) {
         (500.., Step::Connect | Step::Login) => SendError::Closed(text),
         (500.., _) if shut => SendError::Closed(text),

@@ -137,8 +137,12 @@ impl Sender for Smtp {
         "smtp"
     }
 
+    fn at_once(&self) -> Option<usize> {
+        Some(self.settings.connections)
+    }
+
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
-        let place = self.pool.place().await;
+        let place = self.pool.place(mail.lane).await;
         while let Some(mut lease) = place.kept() {
             // The server has closed it, or is about to: it costs nothing to see that.
             if !lease.connection().is_quiet().await {

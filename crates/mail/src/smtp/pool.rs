@@ -1,8 +1,12 @@
 //! Connections that are kept for the next message, never more than a given number.
+//!
+//! Campaigns never have all of them: a mail that somebody waits for finds one that no campaign can take. Even with a
+//! single connection it waits for one message at most, because not more of them than that stand in line before it.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
+use tidings_kernel::Lane;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -12,8 +16,13 @@ use super::connection::Connection;
 const MAX_IDLE: Duration = Duration::from_secs(30);
 const MAX_MESSAGES: u32 = 100;
 
+/// One of so many connections is kept from campaigns, and at least one if there are several.
+const RESERVED: usize = 4;
+
 pub(super) struct Pool {
     places: Semaphore,
+    /// The places that campaigns can have. Who has none of these does not stand in line for a place.
+    for_campaigns: Semaphore,
     kept: Mutex<Vec<Kept>>,
 }
 
@@ -26,7 +35,7 @@ struct Kept {
 /// The right to use one connection.
 pub(super) struct Place<'a> {
     pool: &'a Pool,
-    _permit: Option<SemaphorePermit<'a>>,
+    _permits: [Option<SemaphorePermit<'a>>; 2],
 }
 
 /// A connection in use. It is closed unless it is given back.
@@ -38,13 +47,22 @@ pub(super) struct Lease<'a> {
 
 impl Pool {
     pub(super) fn new(connections: usize) -> Self {
-        Self { places: Semaphore::new(connections), kept: Mutex::new(Vec::new()) }
+        let reserved = (connections / RESERVED).max(1);
+        Self {
+            places: Semaphore::new(connections),
+            for_campaigns: Semaphore::new(connections.saturating_sub(reserved).max(1)),
+            kept: Mutex::new(Vec::new()),
+        }
     }
 
-    /// Waits until a connection is free.
-    pub(super) async fn place(&self) -> Place<'_> {
-        // It is closed by nobody.
-        Place { pool: self, _permit: self.places.acquire().await.ok() }
+    /// Waits until a connection is free for the lane.
+    pub(super) async fn place(&self, lane: Lane) -> Place<'_> {
+        // They are closed by nobody.
+        let of_lane = match lane {
+            Lane::Transactional => None,
+            Lane::Campaign => self.for_campaigns.acquire().await.ok(),
+        };
+        Place { pool: self, _permits: [of_lane, self.places.acquire().await.ok()] }
     }
 }
 

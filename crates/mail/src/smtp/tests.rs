@@ -42,6 +42,13 @@ fn an_answer_says_whose_fault_it_is() {
     check(Step::End, 421, "4.7.28 unusual rate of mail", "throttled");
     check(Step::Recipient, 451, "4.7.1 greylisted, come back", "later");
     check(Step::Recipient, 450, "4.2.1 mailbox busy", "later");
+    check(Step::Recipient, 452, "4.2.2 The recipient's quota exceeded", "later");
+    check(Step::Recipient, 451, "4.7.1 Try again later", "later");
+    check(Step::Recipient, 450, "4.2.1 too many messages for this user, rate limit", "later");
+    check(Step::Recipient, 452, "4.5.3 too many recipients", "later");
+    check(Step::Recipient, 450, "4.7.1 rate limit exceeded", "throttled");
+    check(Step::Recipient, 454, "Throttling failure", "throttled");
+    check(Step::End, 451, "Daily message quota exceeded", "throttled");
     check(Step::Data, 452, "4.3.1 out of space", "later");
 }
 

@@ -10,7 +10,7 @@ mod session;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidings_kernel::{Mail, SendError, Sender as _};
+use tidings_kernel::{Lane, Mail, SendError, Sender as _};
 use tidings_mail::{Smtp, SmtpError, SmtpSettings, Tls};
 use tidings_testkit::{SmtpSink, free_port};
 
@@ -40,6 +40,7 @@ fn mail(to: &[&str]) -> Mail {
         to: to.iter().map(|to| to.parse().unwrap()).collect(),
         mime: b"From: shop@example.org\r\nSubject: hello\r\n\r\none\r\n.\r\n..two\r\n".to_vec(),
         tags: vec![],
+        lane: Lane::Transactional,
     }
 }
 
@@ -90,6 +91,59 @@ async fn many_messages_share_few_connections() {
         assert_eq!(sent.unwrap().unwrap().provider_id.as_deref(), Some("A1B2C3D4"));
     }
     assert!(server.connections() <= 2, "{} connections", server.connections());
+}
+
+/// A server that never answers for those who are slow.
+async fn slow_for_some() -> Scripted {
+    Scripted::start(|line| match line.split(' ').next().unwrap_or_default() {
+        "EHLO" => Say("250 scripted"),
+        "RCPT" if line.contains("slow") => Silence,
+        "DATA" => Say("354 go on"),
+        _ => Say("250 2.0.0 Ok: queued as A1B2C3D4"),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_campaign_that_fills_the_connections_leaves_one_for_mail_that_somebody_waits_for() {
+    for (connections, for_campaigns) in [(2, 1), (8, 6)] {
+        let server = slow_for_some().await;
+        let smtp = Smtp::new(SmtpSettings { connections, ..settings(server.port) }).unwrap();
+        let smtp = std::sync::Arc::new(smtp);
+        let mut campaign = tokio::task::JoinSet::new();
+        for _ in 0..3 * connections {
+            let smtp = std::sync::Arc::clone(&smtp);
+            let letter = Mail { lane: Lane::Campaign, ..mail(&["slow@example.net"]) };
+            campaign.spawn(async move { smtp.send(&letter).await });
+        }
+        while server.connections() < for_campaigns {
+            tokio::task::yield_now().await;
+        }
+        let awaited = mail(&["ada@example.net"]);
+        let at_once = tokio::time::timeout(Duration::from_secs(2), smtp.send(&awaited)).await;
+        at_once.expect("it does not wait").unwrap();
+        assert_eq!(server.connections(), for_campaigns + 1, "of {connections}");
+    }
+}
+
+#[tokio::test]
+async fn with_a_single_connection_only_one_message_is_before_mail_that_somebody_waits_for() {
+    let server = slow_for_some().await;
+    let timeout = Duration::from_millis(500);
+    let settings = SmtpSettings { connections: 1, timeout, ..settings(server.port) };
+    let smtp = std::sync::Arc::new(Smtp::new(settings).unwrap());
+    let mut campaign = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let smtp = std::sync::Arc::clone(&smtp);
+        let letter = Mail { lane: Lane::Campaign, ..mail(&["slow@example.net"]) };
+        campaign.spawn(async move { smtp.send(&letter).await });
+    }
+    while server.connections() < 1 {
+        tokio::task::yield_now().await;
+    }
+    let awaited = mail(&["ada@example.net"]);
+    let soon = tokio::time::timeout(Duration::from_secs(4), smtp.send(&awaited)).await;
+    soon.expect("it does not wait for all of them").unwrap();
 }
 
 #[tokio::test]

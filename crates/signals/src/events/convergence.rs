@@ -15,9 +15,8 @@ use tidings_delivery::sent::{self, Line};
 use tidings_kernel::{Item, Query, Scan, Value, tables};
 use tidings_people::suppression;
 use tidings_sql::{DatabaseError, Param};
-use tidings_testbed::Bed;
+use tidings_testbed::{Bed, dying};
 
-use super::failing::dying;
 use super::tests::{AT, counts, event, messages, row, stored};
 use super::{Bounce, Counts, Event, EventKind, Recorded, keys, record, revise};
 
@@ -35,6 +34,10 @@ struct Happening {
 fn happening() -> impl Strategy<Value = Happening> {
     (0..KINDS, 0..3_usize, 0..3_i64, any::<bool>(), 0..3_usize)
         .prop_map(|(kind, to, moment, human, link)| Happening { kind, to, moment, human, link })
+}
+
+fn transient(to: usize, moment: i64) -> Happening {
+    Happening { kind: TRANSIENT, to, moment, human: false, link: 0 }
 }
 
 /// A transactional message to ada, and of the campaign `spring` one to bob, who has a variant, and one to carol.
@@ -60,9 +63,11 @@ async fn ground(bed: &Bed, cx: &Cx) -> Sources {
 const LINKS: [&str; 3] =
     ["https://shop.test/a", "https://shop.test/b?u=bob@example.org", "https://shop.test/b"];
 
-const KINDS: usize = 12;
+const KINDS: usize = 16;
 /// The send log gets its line, which is no event.
-const LOGGED: usize = 11;
+const LOGGED: usize = 15;
+/// A transient bounce.
+const TRANSIENT: usize = 6;
 
 /// What somebody does for it.
 #[derive(Debug, Clone)]
@@ -109,10 +114,14 @@ fn kind(number: usize) -> EventKind {
         2 | 3 => EventKind::Open,
         4 => EventKind::Click,
         5 => bounce("Permanent", "General"),
-        6 => bounce("Transient", "General"),
+        TRANSIENT => bounce("Transient", "General"),
         7 => EventKind::Complaint { feedback: Some("abuse".into()) },
         8 => EventKind::Reject { reason: None },
         9 => EventKind::Unsubscribe,
+        10 => bounce("Permanent", "MailboxFull"),
+        11 => EventKind::Delay { reason: Some("MailboxFull".into()) },
+        12 => EventKind::RenderingFailure { error: Some("name is missing".into()) },
+        13 => EventKind::Reply { subject: None, body: "Yes, please".into(), automatic: false },
         _ => EventKind::Complaint { feedback: Some("not-spam".into()) },
     }
 }
@@ -178,8 +187,9 @@ async fn state(cx: &Cx, sources: Sources) -> String {
     for (source, email) in sources.into_iter().zip(EMAILS) {
         state.push(row(cx, source).await);
         let status = suppression::status(cx, &email.parse().unwrap()).await.unwrap();
-        let since = status.suppression.map(|one| one.suppressed_at);
-        state.push(format!("{email} {since:?}"));
+        let why =
+            status.suppression.map(|one| (one.kind, one.reason, one.source, one.suppressed_at));
+        state.push(format!("{email} {why:?}"));
     }
     for key in [keys::sequence("spring"), keys::template("onboarding/welcome")] {
         state.push(format!("{:?}", counts(cx, &key).await));
@@ -238,6 +248,8 @@ fn names(event: &Item) -> Vec<(String, bool)> {
                 names.push((format!("uniqueHuman{word}Count"), true));
             }
         }
+        kind @ ("delay" | "reply") => add(&format!("{kind}Count")),
+        "rendering_failure" => add("renderingFailureCount"),
         other => panic!("{other} was not made here"),
     }
     names
@@ -332,7 +344,10 @@ enum Store {
 
 fn check_orders(store: Store, cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let strategy = prop::collection::vec(happening(), 1..9).prop_flat_map(|happenings| {
+    let some = prop::collection::vec(happening(), 1..9);
+    let strategy = (some, prop::option::of(0..3_usize)).prop_flat_map(|(mut happenings, to)| {
+        // As many transient bounces in a row as suppress, unless something comes between them.
+        happenings.extend(to.into_iter().flat_map(|to| (0..5).map(move |at| transient(to, at))));
         let count = happenings.len();
         let again = prop::collection::vec(0..count, 0..6);
         (Just(happenings), again).prop_flat_map(move |(happenings, again)| {

@@ -1,5 +1,6 @@
 //! What is counted of an event.
 
+use tidings_delivery::ledger::Message;
 use tidings_kernel::Item;
 
 use super::rules::{Class, is_complaint};
@@ -26,8 +27,18 @@ impl Seen {
     }
 }
 
-/// The numbers that go up by one. Without a message nothing is unique: there is nothing to be the first of.
-pub(super) fn counted(event: &Event, seen: Option<Seen>) -> Vec<&'static str> {
+/// The numbers that go up by one. Without a message nothing is unique: there is nothing to be the first of. One message
+/// is delivered once, bounces once and so on, however many get a copy of it; but whoever answers it has answered.
+pub(super) fn counted(
+    event: &Event,
+    message: Option<&Message>,
+    seen: Option<Seen>,
+) -> Vec<&'static str> {
+    let is_reply = matches!(event.kind, EventKind::Reply { .. });
+    let of_copy = message.is_some_and(|message| !is_reply && !event.is_of_addressee(message));
+    if of_copy || event.is_echo {
+        return Vec::new();
+    }
     let human = event.is_human();
     match &event.kind {
         // The send log counts what was sent, whether or not the provider tells of it.

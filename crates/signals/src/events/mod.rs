@@ -7,8 +7,7 @@
 #[cfg(test)]
 mod convergence;
 mod counters;
-#[cfg(test)]
-pub(crate) mod failing;
+mod happened;
 mod links;
 mod news;
 mod revise;
@@ -58,6 +57,8 @@ pub struct Event {
     pub verdict: Option<Json>,
     /// After so many days it is forgotten, but stays counted.
     pub keep_days: Option<u32>,
+    /// Our own links tell of the same: it is kept, and neither counted nor told again.
+    pub is_echo: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,7 +164,14 @@ impl Event {
             user_agent: None,
             verdict: None,
             keep_days: None,
+            is_echo: false,
         }
+    }
+
+    /// Whether it happened to whom the message was written to, and not to somebody who got a copy.
+    fn is_of_addressee(&self, message: &Message) -> bool {
+        let addressee = message.email.as_deref().map(str::parse::<EmailAddress>);
+        addressee.and_then(Result::ok).is_some_and(|addressee| addressee == self.email)
     }
 
     /// Whether a person did it, as far as is known.
@@ -270,14 +278,20 @@ pub(crate) async fn record_of(
         if !is_grave {
             suppress(cx, &event).await?;
         }
+        // An erasure clears the ledger before the items. So it finds this event, or this look finds the erasure.
+        let now = load(cx, message.source).await?;
+        if now.is_none_or(|message| message.email.is_none()) && event.is_of_addressee(message) {
+            store::forget(cx, &event).await?;
+            return Ok(Recorded::Erased);
+        }
     }
     Ok(recorded)
 }
 
-/// Whether anybody or anything has opened or clicked a message.
-pub(crate) async fn was_seen(cx: &Cx, source: Source) -> Result<bool, StorageError> {
+/// How often a message was opened, and how often clicked, by anybody or anything.
+pub(crate) async fn times_seen(cx: &Cx, source: Source) -> Result<(i64, i64), StorageError> {
     let seen = store::of_message(cx, source).await?;
-    Ok(seen.opens > 0 || seen.clicks > 0)
+    Ok((seen.opens, seen.clicks))
 }
 
 /// What an event says against ever writing to its address again, and in which words.
@@ -324,15 +338,14 @@ async fn suppress(cx: &Cx, event: &Event) -> Result<(), StorageError> {
 
 async fn load(cx: &Cx, source: Source) -> Result<Option<Message>, DatabaseError> {
     let workspace = cx.workspace_id().get();
-    let found = cx.database().read(move |tx| Message::find(tx, source)).await?;
+    let found = cx.database().glance(move |tx| Message::find(tx, source)).await?;
     Ok(found.filter(|message| message.workspace == workspace))
 }
 
 /// Tells the row. The numbers come from the items, so it does not matter how often and by whom they are brought.
 async fn mark(cx: &Cx, event: &Event, message: &Message) -> Result<(), RecordError> {
     // What happened to a copy is not what happened to the recipient.
-    let addressee = message.email.as_deref().and_then(|email| email.parse::<EmailAddress>().ok());
-    if addressee.as_ref() != Some(&event.email) {
+    if !event.is_of_addressee(message) || event.is_echo {
         return Ok(());
     }
     // Nothing else changes those numbers.

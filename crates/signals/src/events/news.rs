@@ -10,6 +10,10 @@ use super::{Event, EventKind, rules};
 /// `None` for what is not told here: that somebody unsubscribed says `people::consent`. That a message was sent or failed
 /// tells who sends it as well, under the same id, so that it is told once.
 pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcement> {
+    if event.is_echo {
+        return None;
+    }
+    let of_addressee = message.is_some_and(|message| event.is_of_addressee(message));
     let event_type = match &event.kind {
         EventKind::Delivery => EventType::EmailDelivered,
         EventKind::Delay { .. } => EventType::EmailDelayed,
@@ -21,7 +25,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         EventKind::Click => EventType::EmailClicked,
         EventKind::Reply { .. } => EventType::EmailReplied,
         EventKind::Reject { .. } | EventKind::RenderingFailure { .. } => EventType::EmailFailed,
-        EventKind::Send if is_of_addressee(event, message) => EventType::EmailSent,
+        EventKind::Send if of_addressee => EventType::EmailSent,
         EventKind::Send | EventKind::Unsubscribe | EventKind::Complaint { .. } => return None,
     };
     let data = json!({
@@ -48,7 +52,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         _ => {}
     }
     data.retain(|_, value| !value.is_null());
-    let source = message.filter(|_| is_of_addressee(event, message)).map(|one| one.source);
+    let source = message.filter(|_| of_addressee).map(|one| one.source);
     let event_id = match (event_type, source) {
         (EventType::EmailSent, Some(source)) => sent_id(source),
         (EventType::EmailFailed, Some(source)) => failed_id(source),
@@ -64,10 +68,4 @@ fn sequence(message: &Message) -> Option<&str> {
         Source::Transactional(_) => message.sequence_id.as_deref(),
         Source::Recipient(_) => None,
     }
-}
-
-/// Not of somebody who got a copy.
-fn is_of_addressee(event: &Event, message: Option<&Message>) -> bool {
-    let email = message.and_then(|message| message.email.as_deref());
-    email.is_some_and(|email| email.eq_ignore_ascii_case(event.email.as_str()))
 }

@@ -5,12 +5,12 @@ use tidings_access::Cx;
 use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::Message;
-use tidings_kernel::{Condition, Expect, Item, Key, StoreError, Txn, Update, tables};
+use tidings_kernel::{Condition, Expect, Item, Key, Outgoing, StoreError, Txn, Update, tables};
 use tidings_people::keys as people;
 
-use super::RecordError;
 use super::links::Clicks;
 use super::store::{campaign, keys, value};
+use super::{RecordError, happened};
 
 /// How often it is tried before somebody else shall.
 const TRIES: usize = 8;
@@ -79,6 +79,10 @@ fn transaction(
     if change == 0 {
         return Some(txn);
     }
+    if change > 0 {
+        // A person did it after all. That nobody did cannot be taken from a timeline any more.
+        txn = txn.enqueue(happened_after_all(cx, message, event)?);
+    }
     let clicks = event.text("link").map(Clicks::of);
     let mut message_change = MessageChange::new(known, change);
     let first = message_change.number(count);
@@ -107,6 +111,18 @@ fn transaction(
         txn = link.count(txn, campaign, &changes, now);
     }
     Some(txn)
+}
+
+fn happened_after_all(cx: &Cx, message: &Message, event: &Item) -> Option<Outgoing> {
+    let event_type = match event.text("eventType")? {
+        "open" => happened::OPENED,
+        _ => happened::CLICKED,
+    };
+    let email = event.text("PK")?.strip_prefix("SUB#")?.parse().ok()?;
+    let at = event.text("timestamp")?.parse().ok()?;
+    let about = happened::About { id: event.text("eventId")?, email: &email, at };
+    let happened = about.happened(event_type, Some(message), event.text("linkUrl"));
+    Some(happened.to_message(cx.workspace(), cx.now()))
 }
 
 /// What changes in the numbers of the message, which must be as they were read.

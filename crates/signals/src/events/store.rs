@@ -10,7 +10,7 @@ use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{
-    Cancellation, Condition, Expect, Item, Outgoing, StoreError, Txn, Update, Value, tables,
+    Cancellation, Condition, Delete, Expect, Item, Outgoing, StoreError, Txn, Update, Value, tables,
 };
 use tidings_people::heard::{self, Heard};
 use tidings_people::keys as people;
@@ -18,10 +18,12 @@ use tidings_people::keys as people;
 use self::keys::digest;
 use super::counters::{Seen, counted};
 use super::links::{self, Clicks, unchanged};
-use super::{Event, EventKind, RecordError, Recorded, news};
+use super::{Event, EventKind, RecordError, Recorded, happened, news};
 
 /// How often a transaction is put together anew before somebody else shall try.
 const TRIES: usize = 8;
+/// How many digits tell an event from others of the same kind and time, if there are any.
+const DIGITS: [usize; 3] = [0, 8, 64];
 /// The longest of what others say that is kept.
 const MAX_TEXT: usize = 2_048;
 /// The longest of a reply that is kept.
@@ -80,8 +82,10 @@ pub(super) async fn append(
         None => None,
     };
     let heard = heard(event, message).map(|heard| heard.to_message(cx));
-    let told: Vec<Outgoing> = told.into_iter().chain(heard).collect();
-    let mut digits = 0;
+    let happened = happened::of(event, message);
+    let happened = happened.map(|happened| happened.to_message(cx.workspace(), cx.now()));
+    let told: Vec<Outgoing> = told.into_iter().chain(heard).chain(happened).collect();
+    let mut digits = DIGITS[0];
     for _ in 0..TRIES {
         let link = match clicked(event, message) {
             Some((campaign, url)) => {
@@ -107,7 +111,7 @@ pub(super) async fn append(
             return Ok(Recorded::Before);
         }
         if let Some(Cancellation::ConditionFailed { .. }) = stood.next() {
-            digits = if digits == 0 { 8 } else { 64 };
+            digits = if digits == DIGITS[0] { DIGITS[1] } else { DIGITS[2] };
         }
         if let (Some(_), Some(Cancellation::ConditionFailed { current })) = (message, stood.next())
         {
@@ -116,6 +120,21 @@ pub(super) async fn append(
         }
     }
     Err(RecordError::Busy)
+}
+
+/// Deletes an event, whichever of its keys it has. It stays counted.
+pub(super) async fn forget(cx: &Cx, event: &Event) -> Result<(), StorageError> {
+    let items = cx.items().await?;
+    for digits in DIGITS {
+        let suffix = digest(&event.id, digits);
+        let key = keys::event(&event.email, event.occurred_at, event.kind.as_str(), &suffix);
+        let this = Expect::That(Condition::eq("eventId", event.id.as_str()));
+        match items.delete(Delete::new(&tables::EVENTS, key).expect(this)).await {
+            Ok(_) | Err(StoreError::ConditionFailed { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// What sequences hear of it: that a person answered, or opened or clicked a mail of theirs. An absence note is no answer,
@@ -157,7 +176,7 @@ pub(super) fn campaign(message: &Message) -> Option<&str> {
 
 /// Which link of which campaign was clicked.
 fn clicked<'a>(event: &'a Event, message: Option<&'a Message>) -> Option<(&'a str, &'a str)> {
-    let url = event.url.as_deref().filter(|_| event.kind == EventKind::Click)?;
+    let url = event.url.as_deref().filter(|_| event.kind == EventKind::Click && !event.is_echo)?;
     Some((campaign(message?)?, url))
 }
 
@@ -177,7 +196,7 @@ impl Draft<'_> {
     fn transaction(&self) -> Txn {
         let event = self.event;
         let seen = self.message.map(|_| Seen::of(self.known));
-        let names = counted(event, seen);
+        let names = counted(event, self.message, seen);
         let mut txn = Txn::new().put(&tables::EVENTS, self.mark(), Expect::Absent).put(
             &tables::EVENTS,
             self.item(),

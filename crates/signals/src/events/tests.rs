@@ -18,7 +18,9 @@ each_store!(
     a_provider_settles_what_was_uncertain,
     a_soft_bounce_does_not_make_a_row_bounced,
     a_copy_that_bounced_leaves_the_row_alone,
+    what_happens_to_a_copy_is_not_counted,
     an_erased_person_leaves_no_events,
+    an_erasure_that_comes_between_leaves_no_event,
     a_bounce_or_complaint_after_erasure_is_remembered_by_a_hash_alone,
     a_message_of_another_workspace_is_not_found,
     what_was_seen_stays_seen_after_its_time,
@@ -230,6 +232,48 @@ async fn a_copy_that_bounced_leaves_the_row_alone(bed: &Bed) {
     assert_eq!(stored(&cx).await[0].text("PK"), Some("SUB#copy@example.org"));
 }
 
+/// However many get a copy, one message is delivered once and bounces once.
+async fn what_happens_to_a_copy_is_not_counted(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let kinds = [EventKind::Delivery, bounce("Permanent", "NoEmail"), bounce("Transient", "")];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        let mut copy = event(&format!("e-{number}"), kind, source);
+        copy.email = "copy@example.org".parse().unwrap();
+        record(&cx, copy).await.unwrap();
+    }
+    assert_eq!(counts(&cx, &keys::sequence("spring")).await, Counts::default());
+    record(&cx, event("e-9", EventKind::Delivery, source)).await.unwrap();
+    assert_eq!(counts(&cx, &keys::sequence("spring")).await.delivery_count, 1);
+    // Whoever answers has answered.
+    let kind = EventKind::Reply { subject: None, body: "Yes".into(), automatic: false };
+    let mut reply = event("e-10", kind, source);
+    reply.email = "copy@example.org".parse().unwrap();
+    record(&cx, reply).await.unwrap();
+    assert_eq!(counts(&cx, &keys::sequence("spring")).await.reply_count, 1);
+}
+
+/// Between the look at the message and the write.
+async fn an_erasure_that_comes_between_leaves_no_event(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, source) = messages(bed, &cx).await;
+    let message = super::load(&cx, source).await.unwrap().unwrap();
+    let mut same_time = event("e-0", EventKind::Open, source);
+    same_time.email = "bob@example.org".parse().unwrap();
+    record(&cx, same_time).await.unwrap();
+    let erase = "UPDATE campaign_recipients SET email = NULL, status = 'sent', sent_at = 1";
+    let done = cx.database().write(move |tx| tx.execute(erase, &[])).await;
+    done.map_err(|error: DatabaseError| error).unwrap();
+    for _ in 0..2 {
+        let late = event("e-1", EventKind::Open, source);
+        let recorded = super::record_of(&cx, late, Some(&message)).await.unwrap();
+        assert_eq!(recorded, Recorded::Erased);
+        let left: Vec<_> = stored(&cx).await;
+        let left: Vec<_> = left.iter().filter_map(|item| item.text("eventId")).collect();
+        assert_eq!(left, ["e-0"], "which is the erasure's to find");
+    }
+}
+
 async fn an_erased_person_leaves_no_events(bed: &Bed) {
     let cx = bed.cx().await;
     let (_, source) = messages(bed, &cx).await;
@@ -316,6 +360,7 @@ fn what_the_sender_tells_as_well_has_the_same_id() {
         sequence_id: None,
         provider_message_id: None,
         arm: None,
+        is_tracked: true,
     };
     let id = |kind: EventKind, email: &str| {
         let mut happened = event("e-1", kind, source);

@@ -19,6 +19,8 @@ use crate::events::{Counts, EventKind, keys};
 
 /// So many reads one question takes at most. Whoever wants to know more goes on with the cursor.
 const READS: usize = 20;
+/// So many events each read looks at, at most: a type that is rare is not searched for through all that there is.
+const EXAMINED: usize = 500;
 /// So many events of one message are told at most.
 pub const MAX_OF_MESSAGE: usize = 200;
 /// The longest range of days.
@@ -93,7 +95,8 @@ pub enum StatsError {
     Store(#[from] StorageError),
 }
 
-/// The newest first.
+/// The newest first. A page may be short, and even empty, and yet have a cursor: no call looks at more than a bounded
+/// number of events.
 pub async fn list(
     cx: &Cx,
     filter: &Filter,
@@ -135,6 +138,7 @@ pub async fn of_message(
             .between(low.clone(), high.clone())
             .backward()
             .filter(Condition::eq("messageRef", source.reference()))
+            .examine(EXAMINED)
             .limit(MAX_OF_MESSAGE - found.len())
             .after(cursor);
         let page = items.query(query).await?;
@@ -220,7 +224,7 @@ impl Filter {
         // The tilde comes after everything that can follow a time in a key.
         let query = query.between(format!("EVT#{low}"), format!("EVT#{high}~")).backward();
         Ok(match &self.kind {
-            Some(kind) => query.filter(Condition::eq("eventType", kind.as_str())),
+            Some(kind) => query.filter(Condition::eq("eventType", kind.as_str())).examine(EXAMINED),
             None => query,
         })
     }

@@ -14,6 +14,7 @@ use tidings_people::contacts::{self, ContactId, FORWARD_KEY};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::ReceiveError;
+use super::settings::{self, PassOn};
 use crate::events::RecordError;
 
 /// Of what was written. Even if each character needs two in JSON, it fits into the context of a message.
@@ -24,15 +25,17 @@ const MAX_SUBJECT_CHARS: usize = 200;
 const SUBJECT: &str = "Fwd: {{ reply.subject }}";
 const TEXT: &str = "{{ reply.from }} wrote:\n\n{{ reply.text }}\n";
 
-/// To whom replies are passed on.
+/// How replies are passed on.
 #[derive(Clone)]
 pub(super) struct Forwarding {
     pub(super) messages: Messages,
-    pub(super) to: EmailAddress,
+    /// To whom, where a workspace does not say.
+    pub(super) default: Option<EmailAddress>,
 }
 
 /// What is passed on of a reply.
 pub(super) struct Forward {
+    to: EmailAddress,
     from: EmailAddress,
     subject: String,
     text: String,
@@ -54,28 +57,35 @@ struct Origin {
 
 impl Forwarding {
     /// What is to be passed on of this mail, if it is. `id` is the same for the same mail.
-    pub(super) fn of(
+    pub(super) async fn of(
         &self,
+        cx: &Cx,
         mail: &Inbound,
         answers: Option<&Message>,
         id: &str,
-    ) -> Option<Forward> {
-        if mail.auto_reply || mail.forwarded || mail.from == self.to {
-            return None;
-        }
-        let answers = answers?.clone();
+    ) -> Result<Option<Forward>, DatabaseError> {
+        let Some(answers) = answers.cloned().filter(|_| !mail.auto_reply && !mail.forwarded) else {
+            return Ok(None);
+        };
+        let to = match settings::show(cx).await? {
+            PassOn::To(address) => Some(address),
+            PassOn::Default => self.default.clone(),
+            PassOn::Off => None,
+        };
+        let Some(to) = to.filter(|to| *to != mail.from) else { return Ok(None) };
         let addressee = answers.email.as_ref().and_then(|email| email.parse().ok());
         let one_line = |c: char| if c.is_control() { ' ' } else { c };
         let subject: String = mail.subject.chars().map(one_line).take(MAX_SUBJECT_CHARS).collect();
         let subject = subject.trim();
-        Some(Forward {
+        Ok(Some(Forward {
+            to,
             from: mail.from.clone(),
             subject: if subject.is_empty() { "(no subject)" } else { subject }.to_owned(),
             text: cut(&mail.text),
             id: id.to_owned(),
             by_addressee: addressee.as_ref() == Some(&mail.from),
             answers,
-        })
+        }))
     }
 
     /// Writes it down to be sent. The same reply again is the same message.
@@ -89,7 +99,7 @@ impl Forwarding {
             return Ok(());
         };
         let from = forward.from.clone();
-        match self.messages.accept(cx, self.letter(forward, sender, contact)).await {
+        match self.messages.accept(cx, letter(forward, sender, contact)).await {
             // It was passed on before, when it was sent to somebody else or as somebody else.
             Ok(_) | Err(AcceptError::KeyReused(_)) => {}
             Err(AcceptError::InFlight) => return Err(RecordError::Busy.into()),
@@ -110,30 +120,27 @@ impl Forwarding {
         }
         Ok(())
     }
+}
 
-    fn letter(&self, forward: Forward, sender: Option<Slug>, contact: ContactId) -> Send {
-        let Forward { from, subject, text, id, answers, .. } = forward;
-        let (client, source) = (ClientId::from(answers.client), answers.source.reference());
-        let content = Content::Inline {
-            subject: SUBJECT.to_owned(),
-            html: None,
-            text: Some(TEXT.to_owned()),
-        };
-        let mut send = Send::of(client, self.to.clone(), content);
-        // What others wrote is never a template.
-        let reply = json!({ "from": from.as_str(), "subject": subject, "text": text });
-        send.context.insert("reply".to_owned(), reply);
-        send.metadata.insert("reply_to_message".to_owned(), source.into());
-        send.metadata.insert("contact_id".to_owned(), contact.get().into());
-        send.headers.insert(FORWARD_HEADER.to_owned(), "reply".to_owned());
-        let hash = hex(&Sha256::digest(id.as_bytes()));
-        send.idempotency_key = Some(format!("{FORWARD_KEY}{contact}:{hash}"));
-        send.tracking = Tracking::Off;
-        send.sender = sender;
-        // By it an erasure finds the message.
-        send.reply_to = Some(from);
-        send
-    }
+fn letter(forward: Forward, sender: Option<Slug>, contact: ContactId) -> Send {
+    let Forward { to, from, subject, text, id, answers, .. } = forward;
+    let (client, source) = (ClientId::from(answers.client), answers.source.reference());
+    let content =
+        Content::Inline { subject: SUBJECT.to_owned(), html: None, text: Some(TEXT.to_owned()) };
+    let mut send = Send::of(client, to, content);
+    // What others wrote is never a template.
+    let reply = json!({ "from": from.as_str(), "subject": subject, "text": text });
+    send.context.insert("reply".to_owned(), reply);
+    send.metadata.insert("reply_to_message".to_owned(), source.into());
+    send.metadata.insert("contact_id".to_owned(), contact.get().into());
+    send.headers.insert(FORWARD_HEADER.to_owned(), "reply".to_owned());
+    let hash = hex(&Sha256::digest(id.as_bytes()));
+    send.idempotency_key = Some(format!("{FORWARD_KEY}{contact}:{hash}"));
+    send.tracking = Tracking::Off;
+    send.sender = sender;
+    // By it an erasure finds the message.
+    send.reply_to = Some(from);
+    send
 }
 
 fn origin(

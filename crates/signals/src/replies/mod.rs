@@ -5,6 +5,7 @@
 //! stray is kept, without its words. What a machine wrote is an event too, but not counted as a reply.
 
 mod forward;
+pub mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -101,9 +102,9 @@ impl Replies {
         Self { access, keep_days, links: Arc::default(), forwarding: None }
     }
 
-    /// What people answer is passed on to this address as well, each reply once.
-    pub fn forwarding_to(self, to: EmailAddress, messages: Messages) -> Self {
-        Self { forwarding: Some(Forwarding { messages, to }), ..self }
+    /// What people answer is passed on as well, each reply once: to whom the workspace says, or else to `default`.
+    pub fn passing_on(self, messages: Messages, default: Option<EmailAddress>) -> Self {
+        Self { forwarding: Some(Forwarding { messages, default }), ..self }
     }
 
     /// Takes a mail for a workspace. The same mail again is the same event.
@@ -150,8 +151,10 @@ impl Replies {
         }
         let automatic = mail.auto_reply;
         let id = id_of(mime, &mail);
-        let forwarding = self.forwarding.as_ref();
-        let forward = forwarding.and_then(|to| Some((to, to.of(&mail, answered.as_ref(), &id)?)));
+        let forward = match &self.forwarding {
+            Some(forwarding) => forwarding.of(cx, &mail, answered.as_ref(), &id).await?,
+            None => None,
+        };
         let id = format!("reply:{id}");
         let at = written_at(mail.date, cx.now());
         let subject = Some(mail.subject).filter(|subject| !subject.is_empty());
@@ -164,7 +167,7 @@ impl Replies {
         }
         let recorded = record(cx, event).await?;
         // Also if it came before: whoever took it then may have died in front of this.
-        if let Some((forwarding, forward)) = forward
+        if let (Some(forwarding), Some(forward)) = (&self.forwarding, forward)
             && recorded != Recorded::Erased
         {
             forwarding.pass_on(cx, forward).await?;

@@ -22,7 +22,7 @@ use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::Delivery;
 use tidings_sql::DatabaseError;
 
-use crate::events::{EventKind, RecordError, record_of, was_seen};
+use crate::events::{EventKind, RecordError, record_of, times_seen};
 use crate::replies::{self, Replies};
 use crate::tracking::recompute;
 pub(crate) use notification::Notification;
@@ -128,18 +128,20 @@ impl Worker {
                 Some(cx) => (cx, None),
                 None => {
                     tracing::info!(event.id = id, "A notification is about no message of ours");
-                    self.keep(notification, delivery).await?;
+                    self.keep(notification).await?;
                     return Ok(Outcome::Done);
                 }
             },
         };
         for mut event in notification.events(message.as_ref()) {
             event.keep_days = self.keep_days;
+            let is_seen = matches!(event.kind, EventKind::Open | EventKind::Click);
+            event.is_echo = is_seen && message.as_ref().is_some_and(|message| message.is_tracked);
             let arrived = event.source.filter(|_| event.kind == EventKind::Delivery);
             record_of(&cx, event, message.as_ref()).await?;
             // Whoever opened it before we knew when it arrived is looked at again. Most often nobody has.
             if let Some(source) = arrived
-                && was_seen(&cx, source).await?
+                && times_seen(&cx, source).await? != (0, 0)
             {
                 recompute(&cx, source).await?;
             }
@@ -150,7 +152,7 @@ impl Worker {
     /// The one message that it is about, and the workspace of that.
     async fn find(&self, notice: &Notification) -> Result<Option<(Cx, Message)>, DatabaseError> {
         if let Some(source) = notice.tag("message").and_then(Source::from_reference) {
-            let found = self.access.database().read(move |tx| Message::find(tx, source)).await?;
+            let found = self.access.database().glance(move |tx| Message::find(tx, source)).await?;
             if let Some(message) = found
                 && let Some(cx) = self.access.working_for(message.workspace).await?
                 && notice.is_about(&message, &cx)
@@ -184,13 +186,14 @@ impl Worker {
         }
     }
 
-    async fn keep(&self, notice: &Notification, delivery: &Delivery) -> Result<(), DatabaseError> {
+    async fn keep(&self, notice: &Notification) -> Result<(), DatabaseError> {
         let stray = stray::Stray {
             id: notice.id.clone(),
             event_type: notice.kind.as_str().to_owned(),
             reason: "it is about no message of ours".to_owned(),
             received_at: notice.received_at,
-            body: delivery.body.clone(),
+            // Nobody can say whose it is, so nobody could erase what it says of people.
+            body: notice.without_people().to_string(),
         };
         stray::keep(self.access.database(), stray).await
     }

@@ -10,6 +10,16 @@ use tidings_kernel::{EmailAddress, hex};
 
 use crate::events::{Bounce, Event, EventKind};
 
+/// Details that tell nothing of a person.
+const IMPERSONAL: [&str; 6] = [
+    "event_timestamp",
+    "mail_timestamp",
+    "bounce_type",
+    "bounce_subtype",
+    "feedback_type",
+    "delay_type",
+];
+
 /// What the provider tells of one mail.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Notification {
@@ -56,6 +66,23 @@ impl Notification {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What it says of the mail and of what happened, and not to whom.
+    pub(crate) fn without_people(&self) -> Value {
+        let mut told = Object::new();
+        told.insert("type".to_owned(), self.kind.as_str().into());
+        told.insert("provider_message_id".to_owned(), self.provider_message_id.clone().into());
+        for name in IMPERSONAL {
+            if let Some(value) = self.details.get(name) {
+                told.insert(name.to_owned(), value.clone());
+            }
+        }
+        for name in ["workspace", "message"] {
+            told.insert(format!("tag_{name}"), self.tag(name).into());
+        }
+        told.retain(|_, value| !value.is_null());
+        told.into()
     }
 
     /// A tag that we gave the mail.

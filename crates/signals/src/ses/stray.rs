@@ -17,7 +17,7 @@ pub struct Stray {
     /// Why it has no place.
     pub reason: String,
     pub received_at: Timestamp,
-    /// As it came, cut off where it is too long; of a mail only how long it was.
+    /// What it said, without the people whom it named; of a mail only how long it was.
     pub body: String,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_access::{Cx, Limit};
-use tidings_delivery::ledger::Source;
+use tidings_delivery::ledger::{Message, Source};
 use tidings_jobs::contracts::{Contract as _, SesWebhook};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, EmailAddress, Receipt};
@@ -20,6 +20,7 @@ use crate::replies::Replies;
 
 each_store!(
     every_type_leaves_its_event_and_its_mark,
+    what_our_own_links_tell_is_not_counted_again,
     both_forms_suppress_after_a_bounce,
     only_who_must_not_be_written_to_is_suppressed,
     a_copy_that_bounced_is_suppressed_and_the_recipient_is_not,
@@ -62,6 +63,8 @@ impl<'a> World<'a> {
         let (ada, bob) = messages(bed, &cx).await;
         let world = Self { bed, cx, ada, bob };
         world.run("UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob'").await;
+        // Only the provider looks who opens and clicks.
+        world.run("UPDATE campaigns SET tracking = 0").await;
         world
     }
 
@@ -147,6 +150,28 @@ async fn every_type_leaves_its_event_and_its_mark(bed: &Bed) {
     let click = items.iter().find(|item| item.text("eventType") == Some("click")).unwrap();
     assert_eq!(click.text("linkUrl"), Some("https://shop.example/spring?a=1&b=2"));
     assert_eq!(click.text("userAgent"), Some("Mozilla/5.0 (Example)"));
+}
+
+async fn what_our_own_links_tell_is_not_counted_again(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.run("UPDATE campaigns SET tracking = 1").await;
+    for name in ["delivery", "open", "click"] {
+        world.tell(name).await;
+    }
+    assert_eq!(stored(&world.cx).await.len(), 3, "all of it is kept");
+    let expected = Counts { delivery_count: 1, ..Counts::default() };
+    assert_eq!(counts(&world.cx, &keys::sequence("spring")).await, expected);
+    let at = HAPPENED.parse::<Timestamp>().unwrap().as_millisecond();
+    let row_of_bob = row(&world.cx, world.bob).await;
+    assert!(row_of_bob.ends_with(&format!("[0, 0, -1, {at}, -1, -1, -1, -1, -1]")), "{row_of_bob}");
+    // The same of a transactional message, which says so itself.
+    let find = async |source| {
+        let found = world.cx.database().read(move |tx| Message::find(tx, source)).await;
+        found.map_err(|error: DatabaseError| error).unwrap().unwrap()
+    };
+    assert!(find(world.ada).await.is_tracked);
+    world.run("UPDATE transactional_messages SET envelope = '{\"tracking\":\"off\"}'").await;
+    assert!(!find(world.ada).await.is_tracked);
 }
 
 async fn both_forms_suppress_after_a_bounce(bed: &Bed) {
@@ -264,6 +289,11 @@ async fn what_is_about_nobody_is_kept_and_suppresses_nobody(bed: &Bed) {
         (strays.items[0].id.as_str(), strays.items[0].event_type.as_str()),
         ("sns-1", "Bounce")
     );
+    let body = &strays.items[0].body;
+    assert!(!body.contains('@'), "nobody could find it to erase it: {body}");
+    for part in ["0100018f-ses-bob", "Permanent", "General", HAPPENED] {
+        assert!(body.contains(part), "{body}");
+    }
     // With our tag and without its row it is an event of the workspace, and still suppresses nobody.
     let mut event = fixture("bounce-permanent");
     event["mail"]["tags"]["workspace"] = json!(["acme"]);

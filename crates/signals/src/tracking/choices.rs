@@ -60,7 +60,7 @@ impl Scope {
     }
 
     /// As consent has it. `None` for an audience where the mail had none.
-    fn meant(self, to: &Addressee) -> Option<consent::Scope> {
+    pub(super) fn meant(self, to: &Addressee) -> Option<consent::Scope> {
         let audience = to.audience.map(AudienceId::from);
         match self {
             Self::Client => Some(consent::Scope::Client(audience?, ClientId::from(to.client))),
@@ -193,7 +193,7 @@ async fn tell(
 ) -> Result<(), ChoiceError> {
     let now: Timestamp = reader.cx.now();
     let event = EmailEvent {
-        idempotency_key: format!("unsubscribe:{token}:{}", scope.as_str()),
+        idempotency_key: format!("unsubscribe:{}:{}", hits::without_token(token), scope.as_str()),
         metadata: json!({ "scope": scope.as_str() }).as_object().cloned(),
         ..hits::event(now, EventType::Unsubscribe, token, &reader.to)
     };

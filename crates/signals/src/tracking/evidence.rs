@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
-use tidings_kernel::{Condition, EmailAddress, Item, Query, Value, tables};
+use tidings_kernel::{Condition, EmailAddress, Item, Key, Query, Value, hex, tables};
 use tidings_people::keys;
 use tidings_sql::{DatabaseError, Param};
 
@@ -15,12 +16,23 @@ use super::verdict::{Action, Facts};
 /// So many clicks around one are looked at; a machine that makes more has shown itself.
 const MOST: usize = 200;
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
+/// For so many seconds it is known that a click is on its way to its verdict.
+const TRACE_SECONDS: i64 = 60 * 60;
 
 /// When a message went out and arrived.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Way {
     handed_at: Option<Timestamp>,
     delivered_at: Option<Timestamp>,
+    /// When it was written down: nothing happened to it before.
+    pub(super) created_at: Option<Timestamp>,
+}
+
+/// A click as far as others are judged by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Clicked {
+    at: Timestamp,
+    link: String,
 }
 
 pub(super) async fn way(cx: &Cx, source: Source) -> Result<Way, DatabaseError> {
@@ -29,20 +41,21 @@ pub(super) async fn way(cx: &Cx, source: Source) -> Result<Way, DatabaseError> {
         Source::Recipient(_) => "campaign_recipients",
     };
     let sql = format!(
-        "SELECT coalesce(handed_at, sent_at), delivered_at FROM {table} WHERE workspace_id = $1 AND id = $2"
+        "SELECT coalesce(handed_at, sent_at), delivered_at, created_at FROM {table} WHERE workspace_id = $1 AND id = $2"
     );
     let params = (cx.workspace_id().get(), source.id());
     let rows =
         cx.database().read(move |tx| tx.query(&sql, &[Param::Int(params.0), Param::Int(params.1)]));
     match rows.await?.first() {
         Some(row) => {
-            Ok(Way { handed_at: row.optional_time(0)?, delivered_at: row.optional_time(1)? })
+            let (handed_at, delivered_at) = (row.optional_time(0)?, row.optional_time(1)?);
+            Ok(Way { handed_at, delivered_at, created_at: row.optional_time(2)? })
         }
         None => Ok(Way::default()),
     }
 }
 
-/// The clicks in a message around a time, as they are recorded.
+/// The clicks in a message around a time, as they are recorded. What the provider tells of the same is not among them.
 pub(super) async fn clicks(
     cx: &Cx,
     message: &Message,
@@ -50,7 +63,8 @@ pub(super) async fn clicks(
     (from, to): (Timestamp, Timestamp),
 ) -> Result<Vec<Item>, StorageError> {
     let of_message = Condition::eq("messageRef", message.source.reference())
-        .and(Condition::eq("eventType", "click"));
+        .and(Condition::eq("eventType", "click"))
+        .and(Condition::exists("verdict"));
     // Everything of a millisecond sorts behind its time and a `#`.
     let query = Query::new(&tables::EVENTS, keys::subscriber(email))
         .between(format!("EVT#{}", keys::time(from)), format!("EVT#{}~", keys::time(to)))
@@ -59,23 +73,64 @@ pub(super) async fn clicks(
     Ok(cx.items().await?.query(query).await?.items)
 }
 
+/// What is put down of a click while it waits for its verdict.
+pub(super) fn trace(source: Source, id: &str, at: Timestamp, url: Option<&str>) -> Item {
+    let sort = format!("HIT#{}#{}", keys::time(at), &hex(&Sha256::digest(id))[..16]);
+    let mut item = tables::EVENTS.bare_item(&Key::new(partition(source), sort));
+    item.set("timestamp", keys::time(at));
+    item.set("link", link(url));
+    item.set("ttl", at.as_second() + TRACE_SECONDS);
+    item
+}
+
+/// The clicks in a message around a time that wait for their verdict, or did so not long ago.
+pub(super) async fn traces(
+    cx: &Cx,
+    source: Source,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Vec<Clicked>, StorageError> {
+    let query = Query::new(&tables::EVENTS, partition(source))
+        .between(format!("HIT#{}", keys::time(from)), format!("HIT#{}~", keys::time(to)))
+        .limit(MOST);
+    let found = cx.items().await?.query(query).await?.items;
+    let read =
+        |item: &Item| Some(Clicked { at: occurred_at(item)?, link: item.text("link")?.to_owned() });
+    Ok(found.iter().filter_map(read).collect())
+}
+
+/// The same of clicks that are recorded.
+pub(super) fn clicked(events: &[Item]) -> Vec<Clicked> {
+    let read =
+        |item: &Item| Some(Clicked { at: occurred_at(item)?, link: link(item.text("linkUrl")) });
+    let clicks = events.iter().filter(|item| item.text("eventType") == Some("click"));
+    clicks.filter_map(read).collect()
+}
+
+fn partition(source: Source) -> String {
+    format!("MSG#{}", source.reference())
+}
+
+/// What tells one link from another, without where it leads.
+fn link(url: Option<&str>) -> String {
+    hex(&Sha256::digest(url.unwrap_or_default())[..8])
+}
+
 /// The same facts with what the ledger and the other clicks say now.
 pub(super) fn complete(
     facts: Facts,
     at: Timestamp,
     way: Way,
-    (url, clicks): (Option<&str>, &[Item]),
+    (url, clicks): (Option<&str>, &[Clicked]),
 ) -> Facts {
     let since =
         |from: Option<Timestamp>| from.map(|from| at.as_millisecond() - from.as_millisecond());
+    let own = link(url);
     let others = |within: SignedDuration| {
-        let other = |click: &&Item| click.text("linkUrl") != url;
-        let near = |click: &&Item| {
-            occurred_at(click).is_some_and(|then| at.duration_since(then).abs() <= within)
-        };
-        let urls: BTreeSet<_> =
-            clicks.iter().filter(other).filter(near).map(|click| click.text("linkUrl")).collect();
-        u32::try_from(urls.len()).unwrap_or(u32::MAX)
+        let other = |click: &&Clicked| click.link != own;
+        let near = |click: &&Clicked| at.duration_since(click.at).abs() <= within;
+        let links: BTreeSet<_> =
+            clicks.iter().filter(other).filter(near).map(|click| &click.link).collect();
+        u32::try_from(links.len()).unwrap_or(u32::MAX)
     };
     let is_click = facts.action == Action::Click;
     Facts {

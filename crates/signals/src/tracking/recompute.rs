@@ -8,12 +8,14 @@ use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::{Condition, EmailAddress, Item, Query, tables};
 use tidings_people::keys;
 
-use super::evidence::{self, Way};
+use super::evidence::{self, Clicked, Way};
 use super::verdict::decide;
 use crate::events::{RecordError, revise};
 
 /// Events of one person that are looked at together.
 const PAGE: usize = 500;
+/// Clocks of two nodes differ by less.
+const SKEW: SignedDuration = SignedDuration::from_mins(10);
 /// What lies further apart has nothing to do with each other.
 const BURST: SignedDuration = SignedDuration::from_secs(2);
 
@@ -27,24 +29,40 @@ pub async fn recompute(cx: &Cx, source: Source) -> Result<usize, RecordError> {
     let email = message.email.as_deref().and_then(|email| email.parse::<EmailAddress>().ok());
     let Some(email) = email else { return Ok(0) };
     let way = evidence::way(cx, source).await?;
-    let mine = Condition::eq("messageRef", source.reference());
+    let seen = seen_of(cx, (source, &email), way).await?;
+    let mut clicks = evidence::clicked(&seen);
+    // And those that wait for their verdict.
+    let always = (Timestamp::UNIX_EPOCH, Timestamp::MAX);
+    clicks.extend(evidence::traces(cx, source, always).await?);
     let mut changed = 0;
-    let mut cursor = None;
+    for event in &seen {
+        changed += usize::from(decide_again(cx, (&message, way), event, &clicks).await?);
+    }
+    Ok(changed)
+}
+
+/// The opens and clicks of a message that have a verdict. They are not many: of one message only so many are recorded.
+async fn seen_of(
+    cx: &Cx,
+    (source, email): (Source, &EmailAddress),
+    way: Way,
+) -> Result<Vec<Item>, StorageError> {
+    let mine = Condition::eq("messageRef", source.reference()).and(Condition::exists("verdict"));
+    let since = way.created_at.and_then(|at| at.checked_sub(SKEW).ok());
+    let since = since.unwrap_or(Timestamp::UNIX_EPOCH).max(Timestamp::UNIX_EPOCH);
+    let items = cx.items().await?;
+    let (mut found, mut cursor) = (Vec::new(), None);
     loop {
-        let query = Query::new(&tables::EVENTS, keys::subscriber(&email))
-            .begins_with("EVT#")
+        let query = Query::new(&tables::EVENTS, keys::subscriber(email))
+            .between(format!("EVT#{}", keys::time(since)), "EVT#~")
             .filter(mine.clone())
             .limit(PAGE)
             .after(cursor);
-        let page = cx.items().await?.query(query).await.map_err(StorageError::from)?;
-        for event in &page.items {
-            let Some(at) = evidence::occurred_at(event) else { continue };
-            let around = evidence::clicks(cx, &message, &email, near(at)).await?;
-            changed += usize::from(decide_again(cx, (&message, way), event, &around).await?);
-        }
+        let page = items.query(query).await?;
+        found.extend(page.items);
         cursor = page.cursor;
         if cursor.is_none() {
-            return Ok(changed);
+            return Ok(found);
         }
     }
 }
@@ -81,8 +99,10 @@ pub(super) async fn recompute_around(
     let way = evidence::way(cx, message.source).await?;
     let (from, to) = near(at);
     let wide = (near(from).0, near(to).1);
-    let clicks = evidence::clicks(cx, message, email, wide).await?;
-    for event in &clicks {
+    let recorded = evidence::clicks(cx, message, email, wide).await?;
+    let mut clicks = evidence::clicked(&recorded);
+    clicks.extend(evidence::traces(cx, message.source, wide).await?);
+    for event in &recorded {
         let is_near = evidence::occurred_at(event).is_some_and(|then| from <= then && then <= to);
         if is_near {
             decide_again(cx, (message, way), event, &clicks).await?;
@@ -100,7 +120,7 @@ async fn decide_again(
     cx: &Cx,
     (message, way): (&Message, Way),
     event: &Item,
-    clicks: &[Item],
+    clicks: &[Clicked],
 ) -> Result<bool, RecordError> {
     // An event of the provider has no facts of ours; it stays what it is.
     let (Some(facts), Some(at)) = (evidence::kept(event), evidence::occurred_at(event)) else {

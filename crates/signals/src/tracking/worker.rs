@@ -1,22 +1,38 @@
 //! The worker of `email-events`: what our own endpoints saw becomes an engagement event, counted once.
+//!
+//! A scanner follows every link of a mail, and its first click looks like a person's. What was told to a sequence or a
+//! timeline cannot be taken back, so a click that looks so leaves a trace and comes again some seconds later, when the
+//! traces of the others are there.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_delivery::links::{Addressee, ReadError, has_our_form};
-use tidings_jobs::contracts::{EmailEvent, EventType};
+use tidings_jobs::contracts::{Contract as _, EmailEvent, EventType};
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
-use tidings_kernel::EmailAddress;
-use tidings_people::consent::Proof;
+use tidings_kernel::{
+    Cancellation, EmailAddress, Expect, Outgoing, StoreError, Txn, queues, tables,
+};
+use tidings_people::consent::{self, Proof};
 use tidings_sql::{DatabaseError, Param};
 
 use super::choices::{self, Scope};
-use super::verdict::{Action, Facts, decide};
+use super::verdict::{Action, Facts, Who, decide};
 use super::{ChoiceError, Tracking, evidence, reader, recompute};
-use crate::events::{Event, EventKind, RecordError, Recorded, STORE_PAUSE, record};
+use crate::events::{Event, EventKind, RecordError, Recorded, STORE_PAUSE, record_of, times_seen};
+
+/// Longer than two clicks of a machine lie apart.
+const SECOND_LOOK: Duration = Duration::from_secs(3);
+/// That a click has waited for that.
+const WAITED: &str = "waited";
+/// So many opens and so many clicks of one message are recorded. Nobody opens a mail more often, and a machine that asks for
+/// the same picture all day must not fill the store.
+const MOST_OF_MESSAGE: i64 = 1_000;
 
 /// Who works on `email-events`. After `keep_days` what was seen is forgotten, but stays counted.
 pub fn handler(tracking: Tracking, keep_days: Option<u32>) -> Arc<dyn Handler> {
@@ -72,7 +88,7 @@ impl Worker {
         let access = &self.tracking.access;
         let foreign = || WorkError::Foreign(event.event_id.clone());
         let cx = access.working_for(workspace).await?.ok_or_else(foreign)?;
-        let found = cx.database().read(move |tx| Message::find(tx, source)).await?;
+        let found = cx.database().glance(move |tx| Message::find(tx, source)).await?;
         let found = found.filter(|message| message.workspace == workspace);
         // The row is written before its links are: it is there, or it never was.
         let message = found.ok_or_else(foreign)?;
@@ -91,7 +107,7 @@ impl Worker {
                 );
                 recorded.source = Some(source);
                 recorded.keep_days = self.keep_days;
-                record(&cx, recorded).await?;
+                record_of(&cx, recorded, Some(&message)).await?;
                 match to {
                     Some(to) => self.take_back(&cx, to, &event).await,
                     None => Ok(()),
@@ -116,7 +132,7 @@ impl Worker {
         let Some(token) = token.filter(|token| has_our_form(token) || named.is_none()) else {
             let source = named.ok_or_else(foreign)?;
             let database = self.tracking.access.database();
-            let found = database.read(move |tx| Message::find(tx, source)).await?;
+            let found = database.glance(move |tx| Message::find(tx, source)).await?;
             return Ok((found.ok_or_else(foreign)?.workspace, source, None));
         };
         let (links, now) = (&self.tracking.links, self.tracking.access.now());
@@ -150,13 +166,29 @@ impl Worker {
         action: Action,
     ) -> Result<(), WorkError> {
         let (at, source) = (event.occurred_at, message.source);
+        let (opens, clicks) = times_seen(cx, source).await?;
+        let times = if action == Action::Open { opens } else { clicks };
+        if times >= MOST_OF_MESSAGE {
+            tracing::debug!(event.id = event.event_id, "A message was seen too often to go on");
+            return Ok(());
+        }
         let said = said(event, action);
         let way = evidence::way(cx, source).await?;
         let clicks = match action {
-            Action::Click => evidence::clicks(cx, message, &email, recompute::near(at)).await?,
+            Action::Click => {
+                let near = recompute::near(at);
+                let recorded = evidence::clicks(cx, message, &email, near).await?;
+                let mut clicks = evidence::clicked(&recorded);
+                clicks.extend(evidence::traces(cx, source, near).await?);
+                clicks
+            }
             Action::Open => Vec::new(),
         };
         let facts = evidence::complete(said, at, way, (event.url.as_deref(), &clicks));
+        let verdict = decide(&facts);
+        if action == Action::Click && verdict.who == Who::Human && !has_waited(event) {
+            return Ok(look_again(cx, event, source).await?);
+        }
         let kind = match action {
             Action::Open => EventKind::Open,
             Action::Click => EventKind::Click,
@@ -166,8 +198,8 @@ impl Worker {
         seen.keep_days = self.keep_days;
         seen.url.clone_from(&event.url);
         seen.user_agent.clone_from(&facts.user_agent);
-        seen.verdict = Some(decide(&facts).json(&facts));
-        let recorded = record(cx, seen).await?;
+        seen.verdict = Some(verdict.json(&facts));
+        let recorded = record_of(cx, seen, Some(message)).await?;
         // Also if it was recorded before: the one who did may have died here.
         if facts.other_links_2s > 0 && recorded != Recorded::Erased {
             recompute::recompute_around(cx, message, &email, at).await?;
@@ -176,22 +208,15 @@ impl Worker {
     }
 
     /// Carries out what the reader asked for, should whoever took it in have died before. What he has said since then
-    /// counts, so nothing is done once there is anything newer.
+    /// counts, so nothing is done once he has given the same back.
     async fn take_back(&self, cx: &Cx, to: Addressee, event: &EmailEvent) -> Result<(), WorkError> {
         let Some(reader) = reader::find(&self.tracking.access, to).await? else { return Ok(()) };
-        let (workspace, contact) = (cx.workspace_id().get(), reader.contact);
-        let since = event.occurred_at.as_millisecond();
-        let sql = "SELECT id FROM consent_log
-                   WHERE workspace_id = $1 AND lead_id = $2 AND happened_at > $3 LIMIT 1";
-        let newer = cx.database().read(move |tx| {
-            tx.query(sql, &[Param::Int(workspace), Param::Int(contact), Param::Int(since)])
-        });
-        if !newer.await?.is_empty() {
-            return Ok(());
-        }
         let word =
             event.metadata.as_ref().and_then(|said| said.get("scope")).and_then(Json::as_str);
         let scope = word.and_then(Scope::from_word).unwrap_or_else(|| Scope::of(&to));
+        if gave_back_since(cx, reader.contact, scope.meant(&to), event.occurred_at).await? {
+            return Ok(());
+        }
         match choices::leave(&reader, scope, Proof::default()).await {
             // Whom or what it was about is gone meanwhile.
             Ok(()) | Err(ChoiceError::Nobody | ChoiceError::NotOffered) => Ok(()),
@@ -201,6 +226,57 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whether he has agreed again since then to just what he had left. Whatever else he has said takes nothing back.
+async fn gave_back_since(
+    cx: &Cx,
+    contact: i64,
+    scope: Option<consent::Scope>,
+    since: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let (audience, client) = match scope {
+        Some(consent::Scope::Client(audience, client)) => (audience.get(), client.get()),
+        Some(consent::Scope::Audience(audience)) => (audience.get(), 0),
+        Some(consent::Scope::Global) | None => (0, 0),
+    };
+    let (workspace, since) = (cx.workspace_id().get(), since.as_millisecond());
+    let sql = "SELECT id FROM consent_log
+               WHERE workspace_id = $1 AND lead_id = $2 AND happened_at > $3
+                 AND COALESCE(audience_id, 0) = $4 AND COALESCE(client_id, 0) = $5 AND topic_id IS NULL
+                 AND action IN ('subscribed', 'confirmed', 'resubscribed') LIMIT 1";
+    let newer = cx.database().read(move |tx| {
+        tx.query(sql, &[workspace, contact, since, audience, client].map(Param::Int))
+    });
+    Ok(!newer.await?.is_empty())
+}
+
+/// Leaves a trace of a click for the others, and lets it come again when theirs are there.
+async fn look_again(cx: &Cx, event: &EmailEvent, source: Source) -> Result<(), StorageError> {
+    let (id, at) = (event.idempotency_key.as_str(), event.occurred_at);
+    let trace = evidence::trace(source, id, at, event.url.as_deref());
+    let mut again = event.clone();
+    again.metadata.get_or_insert_default().insert(WAITED.to_owned(), true.into());
+    let body = again.to_body().expect("what came out of the queue fits into it again");
+    let again = Outgoing::new(&queues::EMAIL_EVENTS, body).delayed(SECOND_LOOK);
+    let txn = Txn::new().put(&tables::EVENTS, trace, Expect::Absent).enqueue(again);
+    match cx.items().await?.transact(txn).await {
+        Ok(()) => Ok(()),
+        // Somebody has done so before, and it will come.
+        Err(StoreError::Cancelled(reasons))
+            if matches!(reasons.first(), Some(Cancellation::ConditionFailed { .. })) =>
+        {
+            Ok(())
+        }
+        // Others were in the way.
+        Err(StoreError::Cancelled(_)) => Err(StoreError::Conflict.into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn has_waited(event: &EmailEvent) -> bool {
+    let waited = event.metadata.as_ref().and_then(|metadata| metadata.get(WAITED));
+    waited.and_then(Json::as_bool).unwrap_or(false)
 }
 
 /// What the request said of itself.

@@ -18,7 +18,7 @@ use tidings_testbed::Bed;
 
 use crate::eligibility::rules::Cap;
 use crate::eligibility::settings::{self, Sending};
-use crate::eligibility::{Kind, Loaded, Mailing, Person, Verdict, check, check_all};
+use crate::eligibility::{Kind, Loaded, Mailing, Person, Verdict, check, check_all, skips_all};
 
 /// A workspace, and what is asked in it.
 #[derive(Debug, Clone)]
@@ -296,6 +296,13 @@ async fn agree(bed: &Bed, cx: &Cx, case: &Case) -> BTreeSet<&'static str> {
     }
     let answers = check_all(cx, &mailing, people.clone()).await.unwrap();
     assert_eq!(answers.len(), people.len());
+    // Whoever must wait is nobody who never gets it, and the others are told apart alike.
+    let skips = skips_all(cx, &mailing, people.clone()).await.unwrap();
+    let skipped = answers.iter().map(|answer| match answer.explanation.verdict {
+        Verdict::Skip(reason) => Some(reason),
+        Verdict::Send | Verdict::Defer { .. } => None,
+    });
+    assert_eq!(skips, skipped.collect::<Vec<_>>());
     let mut met = BTreeSet::new();
     for ((person, profile), answer) in people.into_iter().zip(profiles).zip(answers) {
         let alone = check(cx, &mailing.about(person.email.clone())).await.unwrap();

@@ -26,6 +26,8 @@ each_store! {
     quiet_hours_are_those_of_the_person,
     settings_are_kept_and_read_back,
     a_validation_stops_marketing_only,
+    a_time_zone_that_nobody_knows_stops_nothing,
+    who_must_be_verified_is_written_to_once_somebody_says_that_he_is,
 }
 
 fn ada() -> EmailAddress {
@@ -242,10 +244,10 @@ async fn quiet_hours_are_those_of_the_person(bed: &Bed) {
         ("Asia/Tokyo", "quiet_hours until 2026-07-01T23:00:00Z"),
         ("America/New_York", "send"),
         ("America/Los_Angeles", "quiet_hours until 2026-07-01T15:00:00Z"),
-        ("Nowhere/Atall", "send"),
     ] {
-        let sql = format!("UPDATE leads SET timezone = '{zone}'");
-        cx.database().write(move |tx| tx.execute(&sql, &[])).await.unwrap();
+        let timezone = contacts::Change::Set(zone.parse().unwrap());
+        let edit = contacts::Edit { timezone, ..contacts::Edit::default() };
+        contacts::update(&cx, contacts::Update { email: ada(), edit }).await.unwrap();
         assert_eq!(verdict(&cx, &sequence).await, expected, "{zone}");
     }
 }
@@ -279,9 +281,41 @@ async fn a_validation_stops_marketing_only(bed: &Bed) {
     for (status, expected) in
         [("invalid", "invalid_address"), ("risky", "send"), ("unknown", "send"), ("valid", "send")]
     {
-        let sql = format!("UPDATE channel_identities SET validation_status = '{status}'");
-        cx.database().write(move |tx| tx.execute(&sql, &[])).await.unwrap();
+        let validation = Some(status.parse().unwrap());
+        let assess = contacts::Assess { email: ada(), verified: None, validation, reason: None };
+        contacts::assess(&cx, assess).await.unwrap();
         assert_eq!(verdict(&cx, &question(bed, &cx, Kind::Sequence).await).await, expected);
         assert_eq!(verdict(&cx, &question(bed, &cx, Kind::Transactional).await).await, "send");
+    }
+}
+
+async fn a_time_zone_that_nobody_knows_stops_nothing(bed: &Bed) {
+    let cx = bed.cx().await;
+    let quiet = Some(("20:00".parse().unwrap(), "08:00".parse().unwrap()));
+    settings::put(&cx, Sending { quiet, ..Sending::default() }).await.unwrap();
+    subscribe(&cx, &news(&cx).await).await;
+    let sql = "UPDATE leads SET timezone = 'Nowhere/Atall'";
+    cx.database().write(move |tx| tx.execute(sql, &[])).await.unwrap();
+    assert_eq!(verdict(&cx, &question(bed, &cx, Kind::Sequence).await).await, "send");
+}
+
+async fn who_must_be_verified_is_written_to_once_somebody_says_that_he_is(bed: &Bed) {
+    let cx = bed.cx().await;
+    let news = news(&cx).await;
+    subscribe(&cx, &news).await;
+    let wants = audiences::Update {
+        slug: news.slug.clone(),
+        name: None,
+        double_opt_in: Some(true),
+        confirm_template_key: None,
+    };
+    audiences::update(&cx, wants).await.unwrap();
+    let asked = Question { audience: Some(news.id), ..question(bed, &cx, Kind::Sequence).await };
+    assert_eq!(verdict(&cx, &asked).await, "unverified");
+    for (verified, expected) in [(true, "send"), (false, "unverified")] {
+        let verified = Some(verified);
+        let assess = contacts::Assess { email: ada(), verified, validation: None, reason: None };
+        contacts::assess(&cx, assess).await.unwrap();
+        assert_eq!(verdict(&cx, &asked).await, expected);
     }
 }

@@ -115,6 +115,17 @@ async fn memory_and_features_are_loaded_where_they_are_named(bed: &Bed) {
     let template = stored(&cx, "nothing of it").await;
     let all = variables(&cx, &template, json!({})).await;
     assert!(!all.contains_key("memory") && !all.contains_key("features"));
+    // The last is seen too, however much is remembered.
+    for number in 0..600 {
+        let memory = Item::new()
+            .with("lead_organization_id", lead.as_str())
+            .with("memory_type#key", format!("purchase#{number:03}"))
+            .with("value", "x".repeat(2_000));
+        put_item(&cx, &tables::MEMORY, memory).await;
+    }
+    let template = stored(&cx, "{{ memory.topic.x }}").await;
+    let all = variables(&cx, &template, json!({})).await;
+    assert_eq!(template.render(&all).unwrap().html.unwrap(), "chess");
 }
 
 async fn required_variables_are_missing_when_empty(bed: &Bed) {

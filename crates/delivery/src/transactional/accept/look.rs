@@ -40,7 +40,7 @@ pub(super) async fn look(
     key: Option<String>,
 ) -> Result<Looked, DatabaseError> {
     let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
-    let (to, part) = (send.to.clone(), send.part_of.clone());
+    let (to, part, reminder) = (send.to.clone(), send.part_of.clone(), send.reminder.clone());
     let look = cx.database().read(move |tx| {
         let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
         if let Some(Some(known)) = known {
@@ -52,14 +52,16 @@ pub(super) async fn look(
         let audience = audience.map(|slug| id_of(tx, &within, "audiences", slug)).transpose()?;
         let part = part.as_ref();
         let purpose = Purpose {
-            kind: part.map_or(Kind::Transactional, |part| match part.kind {
-                PartKind::Marketing => Kind::Sequence,
-                PartKind::Transactional => Kind::Transactional,
-            }),
+            kind: match (part.map(|part| part.kind), &reminder) {
+                (Some(PartKind::Marketing), _) => Kind::Sequence,
+                (Some(PartKind::Transactional), _) | (None, None) => Kind::Transactional,
+                (None, Some(_)) => Kind::Reminder,
+            },
             topic: topic.flatten(),
             audience: audience.flatten(),
             sequence: part.map(|part| part.sequence.clone()),
             execution: part.and_then(|part| part.execution.clone()),
+            reminder: reminder.clone(),
         };
         let question = purpose.question(client, to.clone());
         let relations = eligibility::relations(tx, &within, &question)?;

@@ -2,8 +2,8 @@
 
 use tidings_access::Cx;
 use tidings_kernel::{Outgoing, Timer, TimerChange};
-use tidings_people::contacts;
-use tidings_sql::{DatabaseError, Tx};
+use tidings_people::contacts::{self, ContactId};
+use tidings_sql::{DatabaseError, Dialect, Param, Tx};
 
 use super::{AcceptError, Accepted};
 use crate::links::Source;
@@ -35,7 +35,7 @@ fn write_one(
     if let Some(known) = store::known_before_erasure(tx, cx, new.client, &new.key)? {
         return Ok(before(known, &new.hash));
     }
-    let contact = contacts::ensure(tx, cx, &new.to)?;
+    let contact = somebody(tx, cx, new)?;
     let Some(id) = store::insert(tx, cx, contact.get(), new)? else {
         let known = store::known(tx, cx, new.client, &new.key)?.ok_or(DatabaseError::Conflict)?;
         return Ok(before(known, &new.hash));
@@ -66,6 +66,22 @@ fn write_one(
         scheduled_at: new.scheduled_at,
         replayed: false,
     }))
+}
+
+/// Whoever has the address, and is not erased before this is committed: then the message is found by whoever erases him.
+fn somebody(tx: &mut Tx<'_>, cx: &Cx, new: &New) -> Result<ContactId, DatabaseError> {
+    loop {
+        let contact = contacts::ensure(tx, cx, &new.to)?;
+        if tx.dialect() == Dialect::Sqlite {
+            // One writes at a time.
+            return Ok(contact);
+        }
+        let sql = "SELECT 1 FROM leads WHERE id = $1 AND erased_at IS NULL FOR SHARE";
+        if !tx.query(sql, &[Param::Int(contact.get())])?.is_empty() {
+            return Ok(contact);
+        }
+        // The eraser was faster, so the address is nobody's now.
+    }
 }
 
 /// A worker will look at it, now or when its time has come.

@@ -14,6 +14,18 @@ use super::{
     PartKind, Send, Wrong,
 };
 
+/// What the keys begin with that we make ourselves.
+const OWN_KEYS: [&str; 6] = ["auto:", "confirm:", "erased:", "forward:", "reminder/", "sequence/"];
+
+/// Whether a caller can use this key, however long it is. Those that we make ourselves are not for callers: theirs would be taken for ours.
+pub fn check_key(key: &str) -> Result<(), Wrong> {
+    if !OWN_KEYS.iter().any(|own| key.starts_with(own)) {
+        return Ok(());
+    }
+    let message = format!("use a key that begins with none of {}", OWN_KEYS.join(", "));
+    Err(Wrong { field: "idempotency_key".to_owned(), message })
+}
+
 impl Send {
     /// All that is wrong with it in itself.
     pub fn check(&self, now: Timestamp) -> Vec<Wrong> {
@@ -21,6 +33,7 @@ impl Send {
         self.check_content(&mut found);
         self.check_lines(&mut found);
         self.check_parts(&mut found);
+        self.check_calendar(&mut found);
         self.check_headers(&mut found);
         check_object(&mut found, "context", &self.context, MAX_CONTEXT_BYTES);
         check_object(&mut found, "metadata", &self.metadata, MAX_METADATA_BYTES);
@@ -36,14 +49,15 @@ impl Send {
         }
         self.check_part(&mut found);
         if let Some(key) = &self.idempotency_key {
-            check_key(&mut found, key);
+            check_key_length(&mut found, key);
         }
         found.0
     }
 
     fn check_content(&self, found: &mut Found) {
         let parts = self.parts.iter().map(|part| part.body.as_str().len());
-        let mut bytes: usize = parts.sum();
+        let calendar = self.calendar.as_ref().map_or(0, |calendar| calendar.ics.len());
+        let mut bytes: usize = parts.sum::<usize>() + calendar;
         match &self.content {
             Content::Template(key) | Content::Version(key, _) => {
                 if key.is_empty() || key.len() > MAX_KEY || key.contains('\0') {
@@ -142,6 +156,16 @@ impl Send {
         }
     }
 
+    fn check_calendar(&self, found: &mut Found) {
+        let Some(calendar) = &self.calendar else { return };
+        for violation in tidings_mail::check_calendar(&calendar.invitation()) {
+            found.wrong(&format!("calendar.{}", violation.field), violation.problem);
+        }
+        if calendar.ics.contains('\0') {
+            found.wrong("calendar.ics", "use no U+0000");
+        }
+    }
+
     fn check_headers(&self, found: &mut Found) {
         if self.headers.len() > MAX_HEADERS {
             found.wrong("headers", format!("use at most {MAX_HEADERS} headers"));
@@ -168,7 +192,7 @@ impl Found {
     }
 }
 
-fn check_key(found: &mut Found, key: &str) {
+fn check_key_length(found: &mut Found, key: &str) {
     let printable = key.chars().all(|c| c.is_ascii_graphic() || c == ' ');
     if !(1..=MAX_KEY).contains(&key.len()) || !printable {
         found.wrong("idempotency_key", "use 1 to 255 printable ASCII characters");

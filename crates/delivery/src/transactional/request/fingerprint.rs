@@ -40,6 +40,9 @@ impl Send {
         if !self.lines.is_empty() {
             request["lines"] = json!(self.lines);
         }
+        if let Some(calendar) = &self.calendar {
+            request["calendar"] = json!(calendar);
+        }
         if let Some(part) = &self.part_of {
             request["part_of"] = json!({
                 "sequence": part.sequence,
@@ -47,6 +50,9 @@ impl Send {
                 "kind": part.kind.as_str(),
                 "audience": part.audience.as_ref().map(Slug::as_str),
             });
+        }
+        if let Some(reminder) = &self.reminder {
+            request["reminder"] = json!(reminder);
         }
         if self.test {
             request["test"] = true.into();

@@ -17,6 +17,8 @@ use tidings_access::{ClientId, Slug};
 use tidings_kernel::EmailAddress;
 use tidings_mail::Attachment;
 
+pub use check::check_key;
+
 /// The longest idempotency key.
 pub const MAX_KEY: usize = 255;
 /// The longest id of an execution.
@@ -57,6 +59,8 @@ pub struct Send {
     pub bcc: Vec<EmailAddress>,
     pub headers: BTreeMap<String, String>,
     pub parts: Vec<Part>,
+    /// An invitation, which mail programs show as such.
+    pub calendar: Option<Calendar>,
     pub topic: Option<Slug>,
     /// The caller's own notes, which come back with the message.
     pub metadata: Map<String, Value>,
@@ -65,6 +69,8 @@ pub struct Send {
     pub tracking: Tracking,
     /// The sequence that it belongs to, if it is not sent for itself.
     pub part_of: Option<PartOf>,
+    /// The draft of a reminder that it was made from, which is told what becomes of it.
+    pub reminder: Option<String>,
     /// Somebody tries a template: examples stand in for what is absent, and the subject says so.
     pub test: bool,
 }
@@ -123,6 +129,15 @@ pub struct Part {
     pub body: PartBody,
 }
 
+/// Something for the calendar, as one more way to read the mail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Calendar {
+    /// `REQUEST`, `CANCEL`, `PUBLISH` or `REPLY`.
+    pub method: String,
+    /// iCalendar, up to 200,000 bytes.
+    pub ics: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartBody {
@@ -175,12 +190,14 @@ impl Send {
             bcc: Vec::new(),
             headers: BTreeMap::new(),
             parts: Vec::new(),
+            calendar: None,
             topic: None,
             metadata: Map::new(),
             scheduled_at: None,
             idempotency_key: None,
             tracking: Tracking::On,
             part_of: None,
+            reminder: None,
             test: false,
         }
     }
@@ -216,6 +233,13 @@ impl Part {
                 Disposition::Inline => tidings_mail::Disposition::Inline { cid: None },
             },
         }
+    }
+}
+
+impl Calendar {
+    /// As a letter has it.
+    pub(super) fn invitation(&self) -> tidings_mail::Calendar {
+        tidings_mail::Calendar { method: self.method.clone(), ics: self.ics.clone() }
     }
 }
 

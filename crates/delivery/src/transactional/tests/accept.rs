@@ -1,8 +1,11 @@
 //! Taking messages in.
 
+use std::sync::mpsc;
+
 use serde_json::{Value, json};
 use tidings_kernel::queues;
 use tidings_people::suppression;
+use tidings_sql::{DatabaseError, Dialect};
 use tidings_testbed::{Bed, each_store};
 
 use super::World;
@@ -117,26 +120,38 @@ async fn a_key_belongs_to_its_client(bed: &Bed) {
 async fn a_request_that_is_being_worked_on_is_told_so(bed: &Bed) {
     let world = World::new(bed).await;
     let cx = bed.cx().await;
+    let (release, held) = held_up(bed).await;
     let mut first = Box::pin(world.messages.accept(&cx, world.keyed("ada@example.org", "k")));
-    // It has begun, and waits for the database.
-    assert!(futures_now(first.as_mut()).await.is_none());
+    // It has begun, and waits for whoever is writing.
+    assert!(futures_util::poll!(first.as_mut()).is_pending());
     let second = world.messages.accept(&cx, world.keyed("ada@example.org", "k")).await;
     assert!(matches!(second, Err(AcceptError::InFlight)), "{second:?}");
     drop(first);
+    release.send(()).unwrap();
+    held.await.unwrap();
     assert!(world.accept(world.keyed("ada@example.org", "k")).await.is_ok(), "it is free again");
 }
 
-/// What a future has to say when it is asked once.
-async fn futures_now<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    let mut future = Some(future);
-    std::future::poll_fn(move |context| {
-        let asked = future.take().map(|future| future.poll(context));
-        std::task::Poll::Ready(match asked {
-            Some(std::task::Poll::Ready(answer)) => Some(answer),
-            _ => None,
-        })
-    })
-    .await
+/// Nobody else writes messages until this is released. Whoever waits for the second part, waits for the end of it.
+async fn held_up(bed: &Bed) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+    let (release, released) = mpsc::channel();
+    let (begun, begins) = tokio::sync::oneshot::channel();
+    let (database, mut begun) = (bed.access.database().clone(), Some(begun));
+    let held = tokio::spawn(async move {
+        let hold = database.write(move |tx| {
+            if tx.dialect() == Dialect::Postgres {
+                tx.query("LOCK TABLE transactional_messages IN EXCLUSIVE MODE", &[])?;
+            }
+            if let Some(begun) = begun.take() {
+                begun.send(()).unwrap();
+            }
+            released.recv().unwrap();
+            Ok::<_, DatabaseError>(())
+        });
+        hold.await.unwrap();
+    });
+    begins.await.unwrap();
+    (release, held)
 }
 
 async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_written(bed: &Bed) {

@@ -3,20 +3,23 @@
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use tidings_access::signing;
 use tidings_jobs::Outcome;
 use tidings_kernel::{Accepted, Mail, QueueEngine as _, SendError, Sender, queues};
 use tidings_sql::{Database, DatabaseError};
 use tidings_testbed::{Bed, each_store};
+use tokio::sync::Notify;
 
-use super::World;
 use super::accept::suppress;
+use super::{World, delivery};
 use crate::ledger::marks::{self, Mark};
-use crate::links;
 use crate::transactional::{Find, Settle, Settled, Status, settle};
 
 each_store!(
     a_provider_that_never_takes_a_message_fails_it_before_the_queue_gives_up,
     a_provider_that_is_away_costs_nothing,
+    what_waits_for_a_connection_is_not_claimed,
+    a_provider_that_always_throttles_one_message_fails_it_in_the_end,
     a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue,
     an_event_before_the_answer_makes_no_second_line_of_the_send_log,
     what_was_uncertain_is_counted_when_it_is_known_to_be_sent,
@@ -89,6 +92,72 @@ async fn a_provider_that_is_away_costs_nothing(bed: &Bed) {
     assert_eq!(world.status(id).await, Status::Sent);
 }
 
+/// A provider that carries one message at a time, and holds each until it is let go.
+#[derive(Default)]
+struct Narrow {
+    arrived: Notify,
+    go: Notify,
+}
+
+#[async_trait]
+impl Sender for Narrow {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn at_once(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    async fn send(&self, _: &Mail) -> Result<Accepted, SendError> {
+        self.arrived.notify_one();
+        self.go.notified().await;
+        Ok(Accepted { provider_id: None })
+    }
+}
+
+async fn what_waits_for_a_connection_is_not_claimed(bed: &Bed) {
+    let mut world = World::new(bed).await;
+    let (ada, bob) =
+        (world.accepted("ada@example.org").await, world.accepted("bob@example.org").await);
+    let narrow = Arc::new(Narrow::default());
+    world.worker.sender = Arc::clone(&narrow) as Arc<dyn Sender>;
+    let handler = world.worker.handler();
+    let (first, second) =
+        (delivery(&world.envelope(ada).await), delivery(&world.envelope(bob).await));
+    let looking = async {
+        narrow.arrived.notified().await;
+        for _ in 0..50 {
+            let claimed = "transactional_messages WHERE status = 'claimed'";
+            assert_eq!(world.count(claimed).await, 1);
+        }
+        narrow.go.notify_one();
+        narrow.arrived.notified().await;
+        narrow.go.notify_one();
+    };
+    let (first, second, ()) =
+        tokio::join!(handler.handle(&first), handler.handle(&second), looking);
+    assert_eq!((first, second), (Outcome::Done, Outcome::Done));
+}
+
+async fn a_provider_that_always_throttles_one_message_fails_it_in_the_end(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let slower = || SendError::Throttled { reason: "454 slower".to_owned(), retry_after: None };
+    world.provider.answers(slower());
+    world.work().await;
+    assert_eq!(world.status(id).await, Status::Queued);
+    let often = "UPDATE transactional_messages SET attempts = 300";
+    let done = bed.access.database().write(move |tx| tx.execute(often, &[])).await;
+    done.map_err(|error: DatabaseError| error).unwrap();
+    for _ in 0..10 {
+        world.provider.answers(slower());
+        bed.advance(24 * 60).await;
+        world.work().await;
+    }
+    assert_eq!(world.status(id).await, Status::Failed);
+}
+
 async fn a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue(bed: &Bed) {
     let uncertain = "UPDATE transactional_messages
         SET status = 'uncertain', claimed_by = NULL, claimed_until = NULL";
@@ -142,7 +211,7 @@ async fn what_was_uncertain_is_counted_when_it_is_known_to_be_sent(bed: &Bed) {
     }
     assert_eq!(world.sends().await, 0);
     for _ in 0..2 {
-        let row = (cx.workspace_id().get(), links::Source::Transactional(ids[0].get()));
+        let row = (cx.workspace_id().get(), crate::links::Source::Transactional(ids[0].get()));
         let now = cx.now();
         let mark = cx.database().write_committed(move |tx| {
             marks::mark(tx, row, Some((Mark::Sent, now)), &marks::Facts::default(), now)
@@ -169,22 +238,23 @@ async fn a_new_key_signs_within_a_minute(bed: &Bed) {
         world.work().await;
         let mime = String::from_utf8(world.provider.taken().pop().unwrap().mime).unwrap();
         ids.push((id, mime));
-        links::rotate(bed.access.database(), bed.access.now()).await.unwrap();
+        signing::rotate(bed.access.database(), bed.access.now()).await.unwrap();
         bed.advance(2).await;
     }
-    let keys = links::list(bed.access.database()).await.unwrap();
+    let keys = signing::list(bed.access.database()).await.unwrap();
     let signed_by = |mime: &str| {
         let id = mime.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap();
         id.split('.').nth(2).unwrap_or_default().to_owned()
     };
     assert_eq!(keys.len(), 3);
     assert_ne!(signed_by(&ids[0].1), signed_by(&ids[1].1));
-    let again = links::Links::load(bed.access.database(), "https://x.example", bed.access.now());
+    let again =
+        crate::links::Links::load(bed.access.database(), "https://x.example", bed.access.now());
     let again = again.await.unwrap();
     for (id, mime) in ids {
         let text = mime.lines().find_map(|line| line.strip_prefix("Message-ID: ")).unwrap();
         let (_, source) = again.read_message_id(text, bed.access.now()).await.unwrap();
-        assert_eq!(source, links::Source::Transactional(id.get()));
+        assert_eq!(source, crate::links::Source::Transactional(id.get()));
     }
 }
 

@@ -1,5 +1,8 @@
 //! Messages that name somebody who is erased: his own, and those of others.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use tidings_kernel::EmailAddress;
 use tidings_people::contacts;
 use tidings_sql::{DatabaseError, Param};
@@ -15,6 +18,7 @@ each_store!(
     a_key_without_an_address_stays,
     a_body_from_before_the_erasure_is_still_understood,
     only_the_erased_is_forgotten,
+    a_message_that_comes_while_somebody_is_erased_is_not_his,
 );
 
 fn ada() -> EmailAddress {
@@ -141,4 +145,43 @@ async fn only_the_erased_is_forgotten(bed: &Bed) {
     let bob = "bob@example.org".parse().unwrap();
     contacts::erase(&bed.cx().await, &bob).await.unwrap();
     assert_eq!(world.count("message_addresses").await, 0);
+}
+
+async fn a_message_that_comes_while_somebody_is_erased_is_not_his(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.accepted("ada@example.org").await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let mut begun = Some(begun);
+    // As an erasure does it, held up before its commit.
+    let erasing = bed.access.database().write(move |tx| {
+        tx.execute("DELETE FROM channel_identities", &[])?;
+        tx.execute("UPDATE leads SET erased_at = 1", &[])?;
+        if let Some(begun) = begun.take() {
+            begun.send(()).unwrap();
+            let _ = may_go_on.recv_timeout(Duration::from_secs(10));
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    let accepting = async {
+        has_begun.await.unwrap();
+        let mut accepting = std::pin::pin!(world.accept(world.keyed("ada@example.org", "late")));
+        let early = tokio::time::timeout(Duration::from_millis(200), &mut accepting).await;
+        go_on.send(()).unwrap();
+        match early {
+            Ok(early) => early,
+            Err(_) => accepting.await,
+        }
+    };
+    let (erased, accepted) = tokio::join!(erasing, accepting);
+    erased.unwrap();
+    let id = accepted.unwrap().id.get();
+    let read = bed.access.database().read(move |tx| {
+        let sql =
+            "SELECT l.erased_at FROM transactional_messages m JOIN leads l ON l.id = m.lead_id
+                   WHERE m.id = $1";
+        tx.query(sql, &[Param::Int(id)])?[0].optional_int(0)
+    });
+    let erased: Result<Option<i64>, DatabaseError> = read.await;
+    assert_eq!(erased.unwrap(), None);
 }

@@ -20,6 +20,7 @@ each_store!(
     a_cancel_and_a_worker_at_once_agree,
     a_person_settles_what_nobody_knew,
     only_the_uncertain_can_be_settled,
+    what_is_uncertain_or_failed_is_sent_again_if_a_person_says_so,
 );
 
 fn find(id: MessageId) -> Find {
@@ -167,4 +168,36 @@ async fn only_the_uncertain_can_be_settled(bed: &Bed) {
     assert!(matches!(refused, Err(SettleError::NotUncertain { status: Status::Queued, .. })));
     let long = Settle { reason: Some("x".repeat(501)), ..settled };
     assert!(matches!(settle(&bed.cx().await, long).await, Err(SettleError::Reason)));
+}
+
+async fn what_is_uncertain_or_failed_is_sent_again_if_a_person_says_so(bed: &Bed) {
+    let world = World::new(bed).await;
+    for (email, error, before) in [
+        ("ada@example.org", SendError::Uncertain("lost".to_owned()), Status::Uncertain),
+        ("bob@example.org", SendError::Refused("550 no".to_owned()), Status::Failed),
+    ] {
+        let id = world.accepted(email).await;
+        world.provider.answers(error);
+        world.work().await;
+        assert_eq!(world.status(id).await, before);
+        let again = Settle { message: find(id), outcome: Settled::Resend, reason: None };
+        let message = settle(&bed.cx().await, again.clone()).await.unwrap();
+        assert_eq!(message.status, Status::Queued);
+        let refused = settle(&bed.cx().await, again).await;
+        assert!(matches!(refused, Err(SettleError::NotOver { .. })), "{refused:?}");
+        world.work().await;
+        assert_eq!(world.status(id).await, Status::Sent);
+        assert_eq!((world.provider.taken_of(id), world.log(email).await.len()), (1, 1));
+    }
+    let logged = world.count("audit_log WHERE action = 'message.resend'").await;
+    assert_eq!(logged, 2);
+    // Of whoever is erased nothing is left to send.
+    let id = world.accepted("eve@example.org").await;
+    world.provider.answers(SendError::Refused("550 no".to_owned()));
+    world.work().await;
+    let eve = "eve@example.org".parse().unwrap();
+    tidings_people::contacts::erase(&bed.cx().await, &eve).await.unwrap();
+    let again = Settle { message: find(id), outcome: Settled::Resend, reason: None };
+    let refused = settle(&bed.cx().await, again).await;
+    assert!(matches!(refused, Err(SettleError::Erased(_))), "{refused:?}");
 }

@@ -2,7 +2,8 @@
 //!
 //! The mail is made in `prepare`. What is decided is in `rules`, and each change of the row in `marks`. Everything that can go wrong before the
 //! provider is called happens before the claim; the claim, which also says that the message is being handed over, is
-//! the last commit before the call. So a crash leaves a message either untouched or uncertain, and never sent twice.
+//! the last commit before the call, and there is a place for the message at the provider by then. So a crash leaves a
+//! message either untouched or uncertain, and never sent twice.
 //! The queue keeps its message until the send log has its line.
 
 mod prepare;
@@ -16,6 +17,7 @@ use tidings_jobs::contracts::TransactionalEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::{Accepted, EmailAddress, SendError, Sender};
 use tidings_sql::{DatabaseError, Tx};
+use tokio::sync::Semaphore;
 
 use self::prepare::Ready;
 use super::Status;
@@ -23,6 +25,7 @@ use super::letter::{self, Text};
 use super::manage::is_key_of;
 use super::marks::{self, Frozen};
 use super::news::{self, News};
+use super::reminder;
 use super::rules::{self, Step};
 use super::store::{self, Sendable};
 use crate::eligibility::{self, Verdict};
@@ -60,15 +63,23 @@ pub struct Settings {
 
 impl Worker {
     pub fn handler(&self) -> Arc<dyn Handler> {
-        for_contract(self.clone())
+        let places = self.sender.at_once().map(Semaphore::new);
+        for_contract(Bounded { worker: self.clone(), places })
     }
 }
 
+/// A worker, and how many messages it may have claimed at once: as many as the provider carries. What is claimed and
+/// still waits for a connection would be uncertain after a crash, although it never left.
+struct Bounded {
+    worker: Worker,
+    places: Option<Semaphore>,
+}
+
 #[async_trait]
-impl Work<TransactionalEmail> for Worker {
+impl Work<TransactionalEmail> for Bounded {
     async fn work(&self, message: TransactionalEmail) -> Outcome {
         let id = message.transactional_message_id;
-        match self.deliver(&message).await {
+        match self.worker.deliver(&message, self.places.as_ref()).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 let causes = tidings_kernel::causes(&error);
@@ -84,9 +95,13 @@ impl Work<TransactionalEmail> for Worker {
 }
 
 impl Worker {
-    async fn deliver(&self, message: &TransactionalEmail) -> Result<Outcome, StorageError> {
+    async fn deliver(
+        &self,
+        message: &TransactionalEmail,
+        places: Option<&Semaphore>,
+    ) -> Result<Outcome, StorageError> {
         let id = message.transactional_message_id;
-        let Some(row) = self.access.database().read(move |tx| store::sendable(tx, id)).await?
+        let Some(row) = self.access.database().glance(move |tx| store::sendable(tx, id)).await?
         else {
             return Ok(Outcome::retry(format!("there is no transactional message {id}")));
         };
@@ -104,17 +119,28 @@ impl Worker {
             }
             Step::GiveUp => {
                 let gone = row.clone();
-                if !self.mark(move |tx| marks::uncertain(tx, &gone, now)).await? {
+                let give_up = move |tx: &mut Tx<'_>| {
+                    let marked = marks::uncertain(tx, &gone, now)?;
+                    if marked {
+                        reminder::tell_of(tx, &gone, now)?;
+                    }
+                    Ok(marked)
+                };
+                if !self.mark(give_up).await? {
                     return Ok(overtaken(&row));
                 }
                 tracing::warn!(message.id = id, "Nobody knows whether message {id} was sent");
                 Ok(Outcome::Done)
             }
-            Step::Send => self.send(row).await,
+            Step::Send => self.send(row, places).await,
         }
     }
 
-    async fn send(&self, row: Sendable) -> Result<Outcome, StorageError> {
+    async fn send(
+        &self,
+        row: Sendable,
+        places: Option<&Semaphore>,
+    ) -> Result<Outcome, StorageError> {
         let id = row.id;
         let Some(cx) = self.access.working_for(row.workspace).await? else {
             return Ok(Outcome::dead(format!("message {id} is of no workspace")));
@@ -140,10 +166,16 @@ impl Worker {
             Ok(ready) => ready,
             Err(why) => return self.fail(&cx, &row, &why).await,
         };
+        let place = match places {
+            // It is closed by nobody.
+            Some(places) => places.acquire().await.ok(),
+            None => None,
+        };
         if !self.claim(&row, &ready).await? {
             return Ok(overtaken(&row));
         }
         let answer = self.sender.send(&ready.mail).await;
+        drop(place);
         match answer {
             Ok(accepted) => self.accepted(&cx, row, ready.content, accepted).await,
             Err(error) => self.refused(&cx, &row, &error).await,
@@ -179,6 +211,7 @@ impl Worker {
             let known = marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)?;
             if known.is_some() {
                 news::tell(&cx, tx, &claimed, &News::Sent, now)?;
+                reminder::tell_of(tx, &claimed, now)?;
             }
             Ok(known)
         });
@@ -202,13 +235,17 @@ impl Worker {
         error: &SendError,
     ) -> Result<Outcome, StorageError> {
         let id = row.id;
-        let (refusal, provider) = (answers::refused(error), self.sender.name());
+        let before = u32::try_from(row.attempts).unwrap_or(u32::MAX - 1);
+        let (refusal, provider) = (answers::refused_again(error, before), self.sender.name());
         let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
         let (cx, decided) = (cx.clone(), refusal.clone());
         let known = self.insist(move |tx| {
             let became = marks::refused(tx, &claimed, &decided, (provider, &text), now)?;
             if became == Some(Status::Failed) {
                 news::tell(&cx, tx, &claimed, &News::Failed, now)?;
+            }
+            if matches!(became, Some(Status::Failed | Status::Uncertain)) {
+                reminder::tell_of(tx, &claimed, now)?;
             }
             Ok(became)
         });
@@ -268,6 +305,7 @@ impl Worker {
             let marked = marks::failed(tx, &gone, &why, now)?;
             if marked {
                 news::tell(&cx, tx, &gone, &News::Failed, now)?;
+                reminder::tell_of(tx, &gone, now)?;
             }
             Ok(marked)
         });
@@ -289,6 +327,7 @@ impl Worker {
             let marked = marks::skipped(tx, &gone, reason, now)?;
             if marked {
                 news::tell(&cx, tx, &gone, &News::Skipped(reason), now)?;
+                reminder::tell_of(tx, &gone, now)?;
             }
             Ok(marked)
         });

@@ -19,6 +19,7 @@ const COPY: Purpose = Purpose {
     audience: None,
     sequence: None,
     execution: None,
+    reminder: None,
 };
 
 /// A message that is ready to go.

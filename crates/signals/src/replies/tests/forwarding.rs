@@ -12,10 +12,9 @@ use tidings_delivery::transactional::{Messages, Settings, Worker};
 use tidings_kernel::{EmailAddress, Item, Query, queues, tables};
 use tidings_people::{contacts, keys};
 use tidings_sql::{Cell, DatabaseError, Param};
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, dying, each_store};
 
 use super::{mime, our_id};
-use crate::events::failing::dying;
 use crate::events::tests::{messages, stored};
 use crate::replies::{Received, Replies};
 
@@ -28,6 +27,7 @@ each_store!(
     a_client_without_a_sender_keeps_nothing_from_being_recorded,
     an_address_that_changed_gets_nothing_twice,
     what_others_write_is_no_template,
+    a_workspace_says_itself_to_whom_its_replies_go,
     an_erasure_clears_what_was_passed_on,
     an_erasure_stops_what_was_not_passed_on_yet,
 );
@@ -75,7 +75,7 @@ impl<'a> World<'a> {
 
     fn replies_on(access: Access, to: &str) -> Replies {
         let messages = Messages::new(Templates::default());
-        Replies::new(access, None).forwarding_to(to.parse().unwrap(), messages)
+        Replies::new(access, None).passing_on(messages, Some(to.parse().unwrap()))
     }
 
     async fn mail(&self, more: &str) -> Vec<u8> {
@@ -260,6 +260,37 @@ async fn an_address_that_changed_gets_nothing_twice(bed: &Bed) {
     let elsewhere = World::replies_on(bed.access.clone(), "new@shop.example");
     assert_eq!(elsewhere.receive(&world.cx, &mail).await.unwrap(), Received::Before);
     assert_eq!(world.forwarded().await.len(), 1);
+}
+
+async fn a_workspace_says_itself_to_whom_its_replies_go(bed: &Bed) {
+    use crate::replies::settings::{PassOn, put, show};
+
+    let world = World::new(bed).await;
+    let pattern = String::from_utf8(world.mail("").await).unwrap();
+    let other = bed.make_workspace("other").await;
+    put(&other, PassOn::To("other@shop.example".parse().unwrap())).await.unwrap();
+    let nowhere = Replies::new(bed.access.clone(), None)
+        .passing_on(Messages::new(Templates::default()), None);
+    let mut number = 10;
+    let mut told = async |replies: &Replies, word: &str| {
+        put(&world.cx, word.parse().unwrap()).await.unwrap();
+        assert_eq!(show(&world.cx).await.unwrap().to_string(), word);
+        number += 1;
+        let mail = pattern.replace("-1@", &format!("-{number}@"));
+        let before = world.forwarded().await.len();
+        assert_eq!(replies.receive(&world.cx, mail.as_bytes()).await.unwrap(), Received::Reply);
+        let forwarded = world.forwarded().await;
+        forwarded[before..].iter().map(|(_, row)| row.clone()).collect::<String>()
+    };
+    let replies = world.replies();
+    assert!(told(&replies, "default").await.contains(TEAM));
+    assert_eq!(told(&replies, "off").await, "");
+    assert!(told(&replies, "desk@shop.example").await.contains("desk@shop.example"));
+    assert!(told(&nowhere, "desk@shop.example").await.contains("desk@shop.example"));
+    assert_eq!(told(&nowhere, "default").await, "");
+    for wrong in ["", "nobody", "a@b@c"] {
+        assert!(wrong.parse::<PassOn>().is_err(), "{wrong}");
+    }
 }
 
 async fn what_others_write_is_no_template(bed: &Bed) {

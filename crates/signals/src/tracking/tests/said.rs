@@ -18,6 +18,7 @@ each_store!(
     every_scope_can_be_left_and_come_back_to,
     whoever_died_after_taking_it_in_has_not_lost_it,
     what_the_reader_said_last_counts,
+    what_else_the_reader_said_since_does_not_keep_him,
     only_what_was_shown_can_be_chosen,
     a_link_of_a_merged_contact_is_about_who_he_is_now,
 );
@@ -101,6 +102,32 @@ async fn what_the_reader_said_last_counts(bed: &Bed) {
     bed.advance(1).await;
     assert_eq!(world.work().await, 1, "the event comes late");
     assert_eq!(world.standing().await, "audience=on client=on");
+}
+
+/// Whoever took it in died; then he switched a topic, left something else and came back to that.
+async fn what_else_the_reader_said_since_does_not_keep_him(bed: &Bed) {
+    let world = World::new(bed).await;
+    let mut event =
+        world.event(EventType::Unsubscribe, &world.tracking.links.unsubscribe(&world.to));
+    event.metadata = serde_json::json!({ "scope": "everything" }).as_object().cloned();
+    bed.clock.advance(1.minute());
+    let reader = reader::find(&world.tracking.access, world.to).await.unwrap().unwrap();
+    let topics = vec![(reader.topics[0].id, false)];
+    let choices = Choices { topics, ..Choices::default() };
+    choices::choose(&reader, &choices, Proof::default()).await.unwrap();
+    world.leave(Scope::Audience).await;
+    bed.clock.advance(1.minute());
+    world.come_back(Scope::Audience).await;
+    assert_eq!(world.standing().await, "audience=on");
+    for _ in 0..2 {
+        assert_eq!(world.handle(&event).await, Outcome::Done);
+        assert_eq!(world.standing().await, "audience=on left everything");
+    }
+    // Had he come back to all of it, that would count.
+    bed.clock.advance(1.minute());
+    world.come_back(Scope::Everything).await;
+    assert_eq!(world.handle(&event).await, Outcome::Done);
+    assert_eq!(world.standing().await, "audience=on");
 }
 
 async fn only_what_was_shown_can_be_chosen(bed: &Bed) {
