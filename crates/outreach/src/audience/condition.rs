@@ -22,6 +22,8 @@ pub enum Condition {
     Not(Box<Condition>),
     /// Subscribed to the whole audience, or to the part of the client who writes.
     Audience(Slug),
+    /// In the segment, as its members are kept.
+    Segment(Slug),
     Tag(Tag),
     /// Something known of him compares so.
     Known(Subject, Test),
@@ -86,7 +88,11 @@ impl Condition {
         1 + match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().map(Self::depth).max().unwrap_or(0),
             Self::Not(inner) => inner.depth(),
-            Self::Audience(_) | Self::Tag(_) | Self::Known(..) | Self::Contacts(_) => 0,
+            Self::Audience(_)
+            | Self::Segment(_)
+            | Self::Tag(_)
+            | Self::Known(..)
+            | Self::Contacts(_) => 0,
         }
     }
 
@@ -95,6 +101,17 @@ impl Condition {
         let mut named = Vec::new();
         self.visit(&mut |part| {
             if let Self::Audience(slug) = part {
+                named.push(slug);
+            }
+        });
+        named
+    }
+
+    /// The segments that it names, wherever.
+    pub fn segments(&self) -> Vec<&Slug> {
+        let mut named = Vec::new();
+        self.visit(&mut |part| {
+            if let Self::Segment(slug) = part {
                 named.push(slug);
             }
         });
@@ -135,7 +152,11 @@ impl Condition {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.visit(see)),
             Self::Not(inner) => inner.visit(see),
-            Self::Audience(_) | Self::Tag(_) | Self::Known(..) | Self::Contacts(_) => {}
+            Self::Audience(_)
+            | Self::Segment(_)
+            | Self::Tag(_)
+            | Self::Known(..)
+            | Self::Contacts(_) => {}
         }
     }
 }
@@ -155,6 +176,7 @@ impl Serialize for Condition {
             Self::Any(parts) => map.serialize_entry("any", parts)?,
             Self::Not(inner) => map.serialize_entry("not", inner)?,
             Self::Audience(slug) => map.serialize_entry("audience", slug.as_str())?,
+            Self::Segment(slug) => map.serialize_entry("segment", slug.as_str())?,
             Self::Tag(tag) => map.serialize_entry("tag", tag.as_str())?,
             Self::Contacts(addresses) => {
                 let texts: Vec<_> = addresses.0.iter().map(EmailAddress::as_str).collect();

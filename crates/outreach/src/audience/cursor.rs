@@ -19,6 +19,10 @@ pub(super) enum Driver<'w> {
     Listed(&'w Addresses),
     /// The index of a tag, by address.
     Tagged(&'w Tag),
+    /// The indexes of several tags together, by address: clauses that are tags all of them.
+    AnyTagged(&'w [Condition]),
+    /// The members of a segment, by contact.
+    Segment(&'w Slug),
     /// The subscriptions to the campaign's own audience, by contact.
     Audience(AudienceId),
     /// The subscriptions to an audience that the condition names.
@@ -39,8 +43,16 @@ pub(super) enum Place {
     Address(String),
 }
 
-/// The best first: what is likely to be smallest. The shortest list before the index of a tag, that before the
-/// subscriptions to an audience, and all contacts where nothing else will do.
+/// So many indexes are read together at most.
+const MOST_TAGS: usize = 20;
+
+/// The tags of a condition that is met by whoever has one of them.
+pub(super) fn tags(parts: &[Condition]) -> impl Iterator<Item = &Tag> {
+    parts.iter().filter_map(|part| if let Condition::Tag(tag) = part { Some(tag) } else { None })
+}
+
+/// The best first: what is likely to be smallest. The shortest list before the index of a tag, that before the indexes of
+/// several, the members of a segment and the subscriptions to an audience, and all contacts where nothing else will do.
 fn drivers(walk: &Walk) -> Vec<Driver<'_>> {
     let required = walk.condition.required();
     let mut listed: Vec<&Addresses> = required
@@ -48,8 +60,18 @@ fn drivers(walk: &Walk) -> Vec<Driver<'_>> {
         .filter_map(|clause| if let Condition::Contacts(list) = clause { Some(list) } else { None })
         .collect();
     listed.sort_by_key(|list| list.as_slice().len());
-    let tags = required.iter().filter_map(|clause| match clause {
+    let tagged = required.iter().filter_map(|clause| match clause {
         Condition::Tag(tag) => Some(Driver::Tagged(tag)),
+        _ => None,
+    });
+    let any_tag = required.iter().filter_map(|clause| match clause {
+        Condition::Any(parts) if (1..=MOST_TAGS).contains(&parts.len()) => {
+            (tags(parts).count() == parts.len()).then_some(Driver::AnyTagged(parts))
+        }
+        _ => None,
+    });
+    let segments = required.iter().filter_map(|clause| match clause {
+        Condition::Segment(slug) => Some(Driver::Segment(slug)),
         _ => None,
     });
     let named = required.iter().filter_map(|clause| match clause {
@@ -57,7 +79,9 @@ fn drivers(walk: &Walk) -> Vec<Driver<'_>> {
         _ => None,
     });
     let mut drivers: Vec<Driver<'_>> = listed.into_iter().map(Driver::Listed).collect();
-    drivers.extend(tags);
+    drivers.extend(tagged);
+    drivers.extend(any_tag);
+    drivers.extend(segments);
     drivers.extend(walk.audience.map(Driver::Audience));
     drivers.extend(named);
     drivers.push(Driver::Contacts);
@@ -86,8 +110,12 @@ impl Driver<'_> {
                 let count = rest.parse().ok().filter(|count| *count <= list.as_slice().len())?;
                 Some(Place::Count(count))
             }
-            Self::Tagged(_) => (!rest.is_empty()).then(|| Place::Address(rest.to_owned())),
-            Self::Audience(_) | Self::Named(_) | Self::Contacts => rest.parse().ok().map(Place::Id),
+            Self::Tagged(_) | Self::AnyTagged(_) => {
+                (!rest.is_empty()).then(|| Place::Address(rest.to_owned()))
+            }
+            Self::Segment(_) | Self::Audience(_) | Self::Named(_) | Self::Contacts => {
+                rest.parse().ok().map(Place::Id)
+            }
         }
     }
 
@@ -108,6 +136,11 @@ impl fmt::Display for Driver<'_> {
             // Of two that are as long, it is always the first.
             Self::Listed(list) => write!(f, "l.{}.", list.as_slice().len()),
             Self::Tagged(tag) => write!(f, "t.{tag}."),
+            Self::AnyTagged(parts) => {
+                let tags: Vec<_> = tags(parts).map(ToString::to_string).collect();
+                write!(f, "u.{}.", tags.join("+"))
+            }
+            Self::Segment(slug) => write!(f, "g.{slug}."),
             Self::Audience(id) => write!(f, "a.{id}."),
             Self::Named(slug) => write!(f, "s.{slug}."),
             Self::Contacts => f.write_str("c."),

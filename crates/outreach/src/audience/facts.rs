@@ -15,6 +15,8 @@ pub struct Facts {
     pub addresses: Vec<EmailAddress>,
     /// Those that he is subscribed to, as a whole or for the client who writes.
     pub audiences: BTreeSet<Slug>,
+    /// Those that he is in.
+    pub segments: BTreeSet<Slug>,
     /// Of the address that he is written to at.
     pub profile: Profile,
     /// Features and memory.

@@ -31,6 +31,7 @@ pub fn matches(condition: &Condition, facts: &Facts) -> bool {
         Condition::Any(parts) => parts.iter().any(|part| matches(part, facts)),
         Condition::Not(inner) => !matches(inner, facts),
         Condition::Audience(slug) => facts.audiences.contains(slug),
+        Condition::Segment(slug) => facts.segments.contains(slug),
         Condition::Tag(tag) => facts.profile.has_tag(tag.as_str()),
         Condition::Known(subject, test) => test.holds(known(subject, facts)),
         Condition::Contacts(listed) => {
@@ -69,6 +70,7 @@ pub fn explain(condition: &Condition, facts: &Facts) -> Told {
         Condition::Audience(slug) => {
             told(format!("audience {slug}"), either("subscribed", "not subscribed"))
         }
+        Condition::Segment(slug) => told(format!("segment {slug}"), either("in it", "not in it")),
         Condition::Tag(tag) => told(format!("tag {tag}"), either("tagged so", "not tagged so")),
         Condition::Known(subject, test) => {
             let fact = match known(subject, facts) {

@@ -7,12 +7,12 @@ use tidings_kernel::{
     EmailAddress, Item, ItemStore, Key, MAX_BATCH_GET, Query, SortRange, Table, Value, tables,
 };
 use tidings_people::consent::AudienceId;
-use tidings_people::contacts::{ContactId, Profile};
+use tidings_people::contacts::{ContactId, Profile, Tag};
 use tidings_people::keys;
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
-use super::cursor::{Driver, Place};
+use super::cursor::{self, Driver, Place};
 use super::facts::Facts;
 use super::walk::Walk;
 
@@ -43,6 +43,16 @@ pub(super) const SUBSCRIBED: &str = "SELECT DISTINCT lead_id AS id FROM subscrip
      WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
        AND (client_id IS NULL OR client_id = $5)
      ORDER BY lead_id LIMIT $3";
+/// Those of them who are in the segment $4.
+pub(super) const IN_SEGMENT: &str = "SELECT lead_id AS id FROM segment_members
+     WHERE segment_id = $4 AND lead_id > $2 AND workspace_id = $1
+     ORDER BY lead_id LIMIT $3";
+/// The given contacts.
+const GIVEN: &str = "SELECT value AS id FROM {given}";
+/// In which segments the given contacts are.
+const SEGMENTS: &str = "SELECT m.lead_id, s.slug FROM {given}
+     CROSS JOIN segment_members m JOIN segments s ON s.id = m.segment_id
+     WHERE m.lead_id = given.value AND s.workspace_id = $1 AND s.deleted_at IS NULL";
 /// Who has one of the given addresses.
 pub(super) const ADDRESSED: &str = "SELECT DISTINCT one.lead_id AS id FROM {given}
      JOIN channel_identities one ON one.id = (SELECT i.id FROM channel_identities i
@@ -70,8 +80,12 @@ pub(super) async fn chunk(
             let next = (some.len() < rest.len()).then_some(Place::Count(done + some.len()));
             Ok(Chunk { candidates, looked_at: some.len(), next })
         }
-        (Driver::Tagged(tag), place) => tagged(cx, walk, tag.as_str(), (place, limit)).await,
-        (Driver::Audience(_) | Driver::Named(_) | Driver::Contacts, place) => {
+        (Driver::Tagged(tag), place) => tagged(cx, walk, &[tag], (place, limit)).await,
+        (Driver::AnyTagged(parts), place) => {
+            let tags: Vec<&Tag> = cursor::tags(parts).collect();
+            tagged(cx, walk, &tags, (place, limit)).await
+        }
+        (Driver::Segment(_) | Driver::Audience(_) | Driver::Named(_) | Driver::Contacts, place) => {
             let after = if let Place::Id(id) = place { *id } else { 0 };
             by_id(cx, walk, driver, (after, limit)).await
         }
@@ -84,29 +98,43 @@ fn is_his_turn(candidate: &Candidate, list: &Addresses, some: &[EmailAddress]) -
     listed.min().is_some_and(|first| some.binary_search(first).is_ok())
 }
 
-/// In the order of the tag's index. Only the address that somebody is written to at counts: the profile is that address's.
+/// In the order of the indexes of the tags, which is that of the addresses. Only the address that somebody is written to at
+/// counts: the profile is that address's.
 async fn tagged(
     cx: &Cx,
     walk: &Walk,
-    tag: &str,
+    tags: &[&Tag],
     (place, limit): (&Place, usize),
 ) -> Result<Chunk, StorageError> {
-    let subscriber = |address: &str| format!("SUB#{address}");
     let range = match place {
-        Place::Address(address) => SortRange::Gt(subscriber(address)),
+        Place::Address(address) => SortRange::Gt(format!("SUB#{address}")),
         _ => SortRange::All,
     };
-    let query = Query::new(&tables::MAIN, keys::tag_partition(tag)).range(range).limit(limit);
-    let page = cx.items().await?.query(query).await?;
+    let items = cx.items().await?;
     let address = |item: &Item| item.text("SK")?.strip_prefix("SUB#").map(ToOwned::to_owned);
-    let last = page.items.last().and_then(address);
-    let emails: Vec<EmailAddress> =
-        page.items.iter().filter_map(|item| address(item)?.parse().ok()).collect();
-    let looked_at = page.items.len();
+    let mut found = BTreeSet::new();
+    // What one index may have after its page is not known yet, so nothing behind that counts.
+    let mut until = None::<String>;
+    for tag in tags {
+        let partition = keys::tag_partition(tag.as_str());
+        let query = Query::new(&tables::MAIN, partition).range(range.clone()).limit(limit);
+        let page = items.query(query).await?;
+        let last = page.cursor.and(page.items.last().and_then(address));
+        until = match (until, last) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        found.extend(page.items.iter().filter_map(address));
+    }
+    let known = |one: &String| until.as_ref().is_none_or(|until| one <= until);
+    let some: Vec<String> = found.iter().filter(|one| known(one)).take(limit).cloned().collect();
+    let is_all = until.is_none() && some.len() == found.len();
+    let next = some.last().filter(|_| !is_all).cloned().map(Place::Address);
+    let emails: Vec<EmailAddress> = some.iter().filter_map(|one| one.parse().ok()).collect();
     let wanted: BTreeSet<EmailAddress> = emails.iter().cloned().collect();
     let mut candidates = with_addresses(cx, walk, emails).await?;
     candidates.retain(|candidate| wanted.contains(candidate.email()));
-    Ok(Chunk { candidates, looked_at, next: page.cursor.and(last).map(Place::Address) })
+    Ok(Chunk { candidates, looked_at: some.len(), next })
 }
 
 /// Those who have one of these addresses.
@@ -124,7 +152,27 @@ pub(super) async fn with_addresses(
         let workspace = [Param::Int(within.workspace_id().get())];
         let rows = tx.query_among(&people_of(ADDRESSED), &workspace, Among::Texts(&emails))?;
         let mut people = grouped(&rows)?.people;
-        asked.add_audiences(tx, &within, &mut people)?;
+        asked.add(tx, &within, &mut people)?;
+        Ok::<_, DatabaseError>(people)
+    });
+    Ok(read.await?)
+}
+
+/// Those of these contacts who can be meant.
+pub(super) async fn with_ids(
+    cx: &Cx,
+    walk: &Walk,
+    ids: Vec<i64>,
+) -> Result<Vec<Candidate>, StorageError> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (within, asked) = (cx.clone(), Asked::of(walk));
+    let read = cx.database().read(move |tx| {
+        let workspace = [Param::Int(within.workspace_id().get())];
+        let rows = tx.query_among(&people_of(GIVEN), &workspace, Among::Ints(&ids))?;
+        let mut people = grouped(&rows)?.people;
+        asked.add(tx, &within, &mut people)?;
         Ok::<_, DatabaseError>(people)
     });
     Ok(read.await?)
@@ -139,12 +187,16 @@ async fn by_id(
 ) -> Result<Chunk, StorageError> {
     let mut asked = Asked::of(walk);
     let source = match driver {
+        Driver::Segment(slug) => Source::Segment(slug.clone()),
         Driver::Audience(id) => Source::Audience(id.get()),
         Driver::Named(slug) => Source::Named(slug.clone()),
-        Driver::Contacts | Driver::Listed(_) | Driver::Tagged(_) => Source::Contacts,
+        Driver::Contacts | Driver::Listed(_) | Driver::Tagged(_) | Driver::AnyTagged(_) => {
+            Source::Contacts
+        }
     };
     // What drives the walk is true of everybody in it, and needs no second look.
     match &source {
+        Source::Segment(slug) => drop(asked.segments.remove(slug)),
         Source::Audience(_) => asked.audience = None,
         Source::Named(slug) => drop(asked.named.remove(slug)),
         Source::Contacts => {}
@@ -154,11 +206,15 @@ async fn by_id(
         let size = i64::try_from(limit).unwrap_or(i64::MAX);
         let workspace = Param::Int(within.workspace_id().get());
         let mut params = vec![workspace, Param::Int(after), Param::Int(size)];
-        let page = match source.audience(tx, &within)? {
-            None if matches!(source, Source::Contacts) => EVERYONE,
-            // Nobody is subscribed to what there is not.
-            None => return Ok(Chunk { candidates: Vec::new(), looked_at: 0, next: None }),
-            Some(audience) => {
+        let page = match (&source, source.id(tx, &within)?) {
+            (Source::Contacts, _) => EVERYONE,
+            // Nobody is subscribed to what there is not, or in it.
+            (_, None) => return Ok(Chunk { candidates: Vec::new(), looked_at: 0, next: None }),
+            (Source::Segment(_), Some(segment)) => {
+                params.push(Param::Int(segment));
+                IN_SEGMENT
+            }
+            (Source::Audience(_) | Source::Named(_), Some(audience)) => {
                 params.extend([Param::Int(audience), Param::Int(asked.client.get())]);
                 SUBSCRIBED
             }
@@ -167,12 +223,13 @@ async fn by_id(
         let Grouped { mut people, seen, last } = grouped(&rows)?;
         for one in &mut people {
             match &source {
+                Source::Segment(slug) => drop(one.facts.segments.insert(slug.clone())),
                 Source::Audience(_) => one.in_audience = true,
                 Source::Named(slug) => drop(one.facts.audiences.insert(slug.clone())),
                 Source::Contacts => {}
             }
         }
-        asked.add_audiences(tx, &within, &mut people)?;
+        asked.add(tx, &within, &mut people)?;
         let next = last.filter(|_| seen == limit).map(Place::Id);
         Ok::<_, DatabaseError>(Chunk { candidates: people, looked_at: seen, next })
     });
@@ -181,22 +238,28 @@ async fn by_id(
 
 /// What drives a walk by id, without what it borrows.
 enum Source {
+    Segment(Slug),
     Audience(i64),
     Named(Slug),
     Contacts,
 }
 
 impl Source {
-    fn audience(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<Option<i64>, DatabaseError> {
-        match self {
-            Self::Contacts => Ok(None),
-            Self::Audience(id) => Ok(Some(*id)),
+    /// Of the audience or the segment. `None` if there is none.
+    fn id(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<Option<i64>, DatabaseError> {
+        let (sql, slug) = match self {
+            Self::Contacts => return Ok(None),
+            Self::Audience(id) => return Ok(Some(*id)),
             Self::Named(slug) => {
-                let sql = "SELECT id FROM audiences WHERE workspace_id = $1 AND slug = $2";
-                let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
-                tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()
+                ("SELECT id FROM audiences WHERE workspace_id = $1 AND slug = $2", slug)
             }
-        }
+            Self::Segment(slug) => (
+                "SELECT id FROM segments WHERE workspace_id = $1 AND slug = $2 AND deleted_at IS NULL",
+                slug,
+            ),
+        };
+        let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
+        tx.query(sql, &params)?.first().map(|row| row.int(0)).transpose()
     }
 }
 
@@ -249,17 +312,48 @@ fn grouped(rows: &[Row]) -> Result<Grouped, DatabaseError> {
     Ok(Grouped { people, seen, last })
 }
 
-/// What has to be known of subscriptions.
+/// What has to be known of subscriptions and segments.
 struct Asked {
     client: ClientId,
     audience: Option<AudienceId>,
     named: BTreeSet<Slug>,
+    segments: BTreeSet<Slug>,
 }
 
 impl Asked {
     fn of(walk: &Walk) -> Self {
         let named = walk.condition.audiences().into_iter().cloned().collect();
-        Self { client: walk.client, audience: walk.audience, named }
+        let segments = walk.condition.segments().into_iter().cloned().collect();
+        Self { client: walk.client, audience: walk.audience, named, segments }
+    }
+
+    fn add(&self, tx: &mut Tx<'_>, cx: &Cx, people: &mut [Candidate]) -> Result<(), DatabaseError> {
+        self.add_audiences(tx, cx, people)?;
+        self.add_segments(tx, cx, people)
+    }
+
+    fn add_segments(
+        &self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        people: &mut [Candidate],
+    ) -> Result<(), DatabaseError> {
+        if people.is_empty() || self.segments.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
+        let workspace = [Param::Int(cx.workspace_id().get())];
+        let rows = tx.query_among(SEGMENTS, &workspace, Among::Ints(&ids))?;
+        let mut by_id: HashMap<i64, &mut Candidate> =
+            people.iter_mut().map(|one| (one.id.get(), one)).collect();
+        for row in &rows {
+            let Some(one) = by_id.get_mut(&row.int(0)?) else { continue };
+            let slug: Slug = row.parsed(1, "a slug")?;
+            if self.segments.contains(&slug) {
+                one.facts.segments.insert(slug);
+            }
+        }
+        Ok(())
     }
 
     fn add_audiences(

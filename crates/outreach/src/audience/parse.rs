@@ -67,11 +67,12 @@ struct Parser {
 type Fields = Map<String, Json>;
 
 /// The words that begin a clause. `tags` and `attributes` may stand together, as seed 000 writes its filters.
-const HEADS: [&str; 11] = [
+const HEADS: [&str; 12] = [
     "all",
     "any",
     "not",
     "audience",
+    "segment",
     "tag",
     "contacts",
     "attribute",
@@ -104,7 +105,7 @@ impl Parser {
         };
         match head {
             "all" | "any" | "not" => self.joined(head, fields, path, depth),
-            "audience" | "tag" | "contacts" => {
+            "audience" | "segment" | "tag" | "contacts" => {
                 self.only(&[head], fields, path);
                 let clause = self.clause(head, &fields[head], &at(path, head))?;
                 self.counted(clause, path, depth)
@@ -157,6 +158,10 @@ impl Parser {
             "audience" => {
                 let slug = self.text(json, path)?.parse();
                 self.told(slug, path).map(Condition::Audience)
+            }
+            "segment" => {
+                let slug = self.text(json, path)?.parse();
+                self.told(slug, path).map(Condition::Segment)
             }
             "tag" => {
                 let tag = self.text(json, path)?.parse();

@@ -12,6 +12,7 @@ use tidings_people::contacts::ContactId;
 
 use super::condition::Condition;
 use super::cursor::{self, Driver};
+use super::facts::Facts;
 use super::matching::{Told, explain, matches};
 use super::members::{self, Candidate};
 
@@ -107,10 +108,33 @@ async fn meant(
     if walk.profiles && !walk.condition.asks_profile() {
         members::add_profiles(items.as_ref(), &mut people).await?;
     }
-    if matches!(driver, Driver::Listed(_) | Driver::Tagged(_)) {
+    if matches!(driver, Driver::Listed(_) | Driver::Tagged(_) | Driver::AnyTagged(_)) {
         people.sort_by(|a, b| a.email().cmp(b.email()));
     }
     Ok(people.into_iter().map(member).collect())
+}
+
+/// What is known of somebody, as far as the condition of a walk asks.
+#[derive(Debug, Clone)]
+pub struct Known {
+    pub lead_id: ContactId,
+    /// The first of his addresses: where he is written to.
+    pub email: EmailAddress,
+    pub facts: Facts,
+}
+
+/// What is known of these people. Who was erased, became part of another or has no address is not among them.
+pub async fn known(
+    cx: &Cx,
+    walk: &Walk,
+    contacts: &[ContactId],
+) -> Result<Vec<Known>, StorageError> {
+    let ids = contacts.iter().map(|contact| contact.get()).collect();
+    let mut people = members::with_ids(cx, walk, ids).await?;
+    members::add_items(cx.items().await?.as_ref(), walk, &mut people).await?;
+    let known =
+        |one: Candidate| Known { lead_id: one.id, email: one.email().clone(), facts: one.facts };
+    Ok(people.into_iter().map(known).collect())
 }
 
 /// Whether whoever has an address is meant.

@@ -12,7 +12,7 @@ use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
 
-use super::brake::{self, Came};
+use super::brake::{self, Came, Handed};
 use super::life::Command;
 use super::pace::{MOST, Turn, batch_size};
 use super::store::{self, Locked};
@@ -187,8 +187,8 @@ pub(super) fn feed(
     let under_way = under_way(tx, campaign.id)?;
     let due = due(tx, campaign.id, cx.now(), (WINDOW - under_way).max(0))?;
     if !due.is_empty() && !campaign.brake_released {
-        let skipped = tallies::outcome(tx, cx, campaign.id, Outcome::Skipped)?;
-        if let Some(reason) = brake::reason(came, campaign.recipients - skipped) {
+        let handed = handed(tx, cx, campaign)?;
+        if let Some(reason) = brake::reason(came, &handed) {
             campaign.save(tx, cx)?;
             // It is sending, so it can be paused.
             return store::make_move(tx, cx, campaign, Command::Pause, Some(reason)).map(drop);
@@ -219,6 +219,16 @@ pub(super) fn feed(
     }
     look_again(tx, cx, campaign, (under_way + fed, next))?;
     campaign.save(tx, cx)
+}
+
+/// What the brake has to know of the recipients.
+fn handed(tx: &mut Tx<'_>, cx: &Cx, campaign: &Locked) -> Result<Handed, DatabaseError> {
+    let skipped = tallies::outcome(tx, cx, campaign.id, Outcome::Skipped)?;
+    Ok(Handed {
+        recipients: campaign.recipients - skipped,
+        sent: tallies::outcome(tx, cx, campaign.id, Outcome::Sent)?,
+        refused: tallies::refused(tx, cx, campaign.id)?,
+    })
 }
 
 /// Decides when somebody has to look again, or that nobody has to.

@@ -1,7 +1,8 @@
 //! The brake: a campaign stops by itself when too many of its messages bounce, or too many people complain.
 //!
-//! Too many is more than 5 % bounces or 0.1 % complaints of the first thousand, or of what was delivered since. An
-//! operator who lets it go on takes the brake off for that campaign.
+//! Too many is more than 5 % bounces or 0.1 % complaints of the first thousand, or of what was delivered since; of what
+//! was sent, where the provider does not tell of deliveries. What it refuses for good when it is handed over is a bounce,
+//! too: over SMTP that is all that is heard of them. An operator who lets it go on takes the brake off for that campaign.
 
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, Key, tables};
@@ -32,13 +33,26 @@ impl Came {
     }
 }
 
-/// Why a campaign with so many recipients to send to must stop, if it must.
-pub fn reason(came: &Came, recipients: i64) -> Option<&'static str> {
+/// What the campaign itself knows of its recipients.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// Everybody who is to be sent to.
+    pub recipients: i64,
+    pub sent: i64,
+    /// Those whom the provider refused for good.
+    pub refused: i64,
+}
+
+/// Why a campaign must stop, if it must.
+pub fn reason(came: &Came, handed: &Handed) -> Option<&'static str> {
+    let bounced = came.bounced + handed.refused;
+    let told =
+        if came.delivered > 0 { came.delivered + bounced } else { handed.sent + handed.refused };
     // A few bounces at the beginning say nothing about a campaign of many.
-    let base = (came.delivered + came.bounced).max(recipients.clamp(1, 1_000));
+    let base = told.max(handed.recipients.clamp(1, 1_000));
     if came.complained * 1_000 > base {
         Some("complaints")
-    } else if came.bounced * 20 > base {
+    } else if bounced * 20 > base {
         Some("bounces")
     } else {
         None
@@ -47,11 +61,12 @@ pub fn reason(came: &Came, recipients: i64) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Came, reason};
+    use super::{Came, Handed, reason};
 
     fn check(delivered: i64, bounced: i64, complained: i64, recipients: i64, why: Option<&str>) {
         let came = Came { delivered, bounced, complained };
-        assert_eq!(reason(&came, recipients), why, "{came:?} of {recipients}");
+        let handed = Handed { recipients, sent: delivered + bounced, refused: 0 };
+        assert_eq!(reason(&came, &handed), why, "{came:?} of {recipients}");
     }
 
     #[test]
@@ -68,5 +83,27 @@ mod tests {
         check(0, 1, 0, 20, None);
         check(0, 2, 0, 20, Some("bounces"));
         check(19, 0, 1, 20, Some("complaints"));
+    }
+
+    fn check_handed((bounced, complained): (i64, i64), sent: i64, refused: i64, why: Option<&str>) {
+        let came = Came { delivered: 0, bounced, complained };
+        let handed = Handed { recipients: 1_000_000, sent, refused };
+        assert_eq!(reason(&came, &handed), why, "{came:?} of {handed:?}");
+    }
+
+    #[test]
+    fn where_deliveries_are_not_told_of_what_was_sent_counts() {
+        check_handed((51, 1), 100_000, 0, None);
+        check_handed((5_000, 100), 100_000, 0, None);
+        check_handed((5_001, 100), 100_000, 0, Some("bounces"));
+        check_handed((5_000, 101), 100_000, 0, Some("complaints"));
+    }
+
+    #[test]
+    fn what_is_refused_when_it_is_handed_over_is_a_bounce() {
+        check_handed((0, 0), 0, 50, None);
+        check_handed((0, 0), 0, 51, Some("bounces"));
+        check_handed((0, 0), 95_000, 5_000, None);
+        check_handed((1, 0), 95_000, 5_000, Some("bounces"));
     }
 }

@@ -5,11 +5,12 @@
 
 use jiff::Timestamp;
 use serde_json::{Value as Json, json};
-use tidings_access::{Cx, StorageError};
+use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{Condition, Cursor, Expect, Item, Key, Put, Query, StoreError, Value, tables};
 use tidings_people::keys::time;
 
 use super::Campaign;
+use super::named::{self, Name, NameError};
 
 /// The partition of all broadcasts.
 pub const PARTITION: &str = "BROADCAST";
@@ -28,6 +29,8 @@ pub struct Broadcast {
 /// Which broadcasts, the newest first.
 #[derive(Debug, Clone, Default)]
 pub struct List {
+    /// Those of this client alone.
+    pub client: Option<ClientId>,
     /// Started at this time or later.
     pub from: Option<Timestamp>,
     /// Started at this time or before.
@@ -42,14 +45,17 @@ pub fn key(started_at: Timestamp, campaign_key: &str) -> Key {
 
 /// Writes the record. If it is there already, it stays as it is.
 pub async fn write(cx: &Cx, campaign: &Campaign, subject: &str) -> Result<(), StorageError> {
-    let put = Put::new(&tables::MAIN, record(campaign, subject)).expect(Expect::Absent);
+    let slugs = named::slugs(cx, &[campaign]).await?;
+    let audience = campaign.audience.and_then(|id| slugs.audiences.get(&id.get()));
+    let record = record(campaign, audience.map(String::as_str), subject);
+    let put = Put::new(&tables::MAIN, record).expect(Expect::Absent);
     match cx.items().await?.put(put).await {
         Ok(_) | Err(StoreError::ConditionFailed { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-fn record(campaign: &Campaign, subject: &str) -> Item {
+fn record(campaign: &Campaign, audience: Option<&str>, subject: &str) -> Item {
     let started_at = campaign.times.started_at.unwrap_or(campaign.status_at);
     let content = campaign.content_for(Some(0));
     let sender = [
@@ -61,6 +67,11 @@ fn record(campaign: &Campaign, subject: &str) -> Item {
         sender.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
     let mut item = tables::MAIN.bare_item(&key(started_at, &campaign.key()));
     item.set("broadcastId", campaign.key());
+    item.set("campaignId", campaign.id.get());
+    item.set("clientId", campaign.client.get());
+    if let Some(audience) = audience {
+        item.set("audience", audience);
+    }
     if let Some(template) = &content.template {
         item.set("templateKey", template.key.as_str());
     }
@@ -91,38 +102,46 @@ fn value(json: &Json) -> Value {
     serde_json::from_str(&json.to_string()).unwrap_or(Value::Null)
 }
 
-/// A broadcast by its id. `None` if there is none.
-pub async fn get(cx: &Cx, id: &str) -> Result<Option<Broadcast>, StorageError> {
-    let items = cx.items().await?;
-    let mut after = None;
-    loop {
-        let query = Query::new(&tables::MAIN, PARTITION)
-            .filter(Condition::eq("broadcastId", id))
-            .backward()
-            .after(after);
-        let page = items.query(query).await?;
-        if let Some(item) = page.items.into_iter().next() {
-            return Ok(merge(cx, vec![item]).await?.pop());
-        }
-        match page.cursor {
-            next @ Some(_) => after = next,
-            None => return Ok(None),
-        }
-    }
+/// A broadcast by its id. `None` if there is none, or it is another client's.
+pub async fn get(
+    cx: &Cx,
+    id: &str,
+    client: Option<ClientId>,
+) -> Result<Option<Broadcast>, StorageError> {
+    let campaign = match named::find(cx, &Name::Key(id.to_owned()), client).await {
+        Ok(campaign) => campaign,
+        Err(NameError::Missing(_)) => return Ok(None),
+        Err(NameError::Store(error)) => return Err(error.into()),
+    };
+    let Some(started_at) = campaign.times.started_at else { return Ok(None) };
+    let key = key(started_at, &campaign.key());
+    let item = cx.items().await?.get(&tables::MAIN, &key).await?;
+    Ok(merge(cx, item.into_iter().collect()).await?.pop())
 }
 
-/// The newest first.
+/// The newest first. A client sees its own.
 pub async fn list(cx: &Cx, list: List) -> Result<(Vec<Broadcast>, Option<Cursor>), StorageError> {
     let from = time(list.from.unwrap_or(Timestamp::UNIX_EPOCH));
     // Whatever follows the time in a key is below this.
     let to = format!("{}~", list.to.map_or_else(|| "9999".to_owned(), time));
-    let query = Query::new(&tables::MAIN, PARTITION)
-        .between(from, to)
-        .backward()
-        .limit(list.limit.clamp(1, 100))
-        .after(list.after);
-    let page = cx.items().await?.query(query).await?;
-    Ok((merge(cx, page.items).await?, page.cursor))
+    let limit = list.limit.clamp(1, 100);
+    let (mut items, mut after) = (Vec::new(), list.after);
+    loop {
+        let mut query = Query::new(&tables::MAIN, PARTITION)
+            .between(from.clone(), to.clone())
+            .backward()
+            .limit(limit - items.len())
+            .after(after);
+        if let Some(client) = list.client {
+            query = query.filter(Condition::eq("clientId", client.get()));
+        }
+        let page = cx.items().await?.query(query).await?;
+        items.extend(page.items);
+        after = page.cursor;
+        if after.is_none() || items.len() >= limit {
+            return Ok((merge(cx, items).await?, after));
+        }
+    }
 }
 
 async fn merge(cx: &Cx, items: Vec<Item>) -> Result<Vec<Broadcast>, StorageError> {

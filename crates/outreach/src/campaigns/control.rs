@@ -3,11 +3,13 @@
 //! Each is one commit on the campaign's row, with a message that makes a worker do the rest (`steps`). Doing the same
 //! again changes nothing.
 
-use tidings_access::{Cx, StorageError};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, StorageError};
 use tidings_delivery::transactional::{MAX_REASON, Wrong};
 use tidings_sql::{DatabaseError, Tx};
 
-use super::draft::Find;
+use super::draft::{self, Find};
 use super::life::{Command, Illegal, Move, decide};
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Outcome};
@@ -17,6 +19,8 @@ use super::{Campaign, CampaignId, Schedule, Status, snapshot};
 const ATTEMPTS: usize = 8;
 /// What a campaign is paused for that did not start when it should have.
 pub const MISSED_START: &str = "missed_start";
+/// What a campaign is paused for with which a worker could not go on, before what went wrong.
+pub const STUCK: &str = "stuck";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
@@ -80,6 +84,11 @@ enum Plan {
 /// Starts a campaign now, or schedules it. From its start on nothing changes what it sends. Of two starts one starts
 /// it, and the other finds it started.
 pub async fn start(cx: &Cx, cmd: Start) -> Result<Changed, ControlError> {
+    if let Some(When::Then(schedule)) = cmd.when
+        && let Some(wrong) = draft::too_late(schedule, cx.now())
+    {
+        return Err(ControlError::Invalid(vec![wrong]));
+    }
     for _ in 0..ATTEMPTS {
         let campaign = load(cx, cmd.campaign).await?;
         let id = campaign.id;
@@ -95,17 +104,18 @@ pub async fn start(cx: &Cx, cmd: Start) -> Result<Changed, ControlError> {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
             match plan {
                 Plan::Begin(schedule) => {
-                    begin(tx, &within, &mut locked, Command::Start, &frozen)?;
+                    begin(tx, &within, &mut locked, (Command::Start, None), &frozen)?;
                     // Only now: as long as it is scheduled, it has a time.
                     store::set_schedule(tx, &within, id, schedule)?;
-                    within.record(tx, "campaign.start", "campaign", &id.to_string())?;
+                    noted(tx, &within, &locked, "campaign.start", told(&campaign))?;
                 }
                 Plan::PutOff(schedule) => {
                     store::set_schedule(tx, &within, id, Some(schedule))?;
                     // It is a draft or scheduled, so it can be.
                     store::make_move(tx, &within, &mut locked, Command::Schedule, None)?.ok();
                     store::step_at(tx, &within, id, schedule.due())?;
-                    within.record(tx, "campaign.schedule", "campaign", &id.to_string())?;
+                    locked.scheduled_at = Some(schedule.due());
+                    noted(tx, &within, &locked, "campaign.schedule", told(&campaign))?;
                 }
                 Plan::Nothing => {}
             }
@@ -164,32 +174,35 @@ pub(super) fn begin(
     tx: &mut Tx<'_>,
     cx: &Cx,
     locked: &mut Locked,
-    command: Command,
+    (command, reason): (Command, Option<&str>),
     frozen: &Frozen,
 ) -> Result<(), DatabaseError> {
     store::freeze(tx, cx, locked.id, frozen)?;
     // Whoever calls this has asked whether it can be done.
-    store::make_move(tx, cx, locked, command, None)?.ok();
+    store::make_move(tx, cx, locked, command, reason)?.ok();
     store::step(tx, cx, locked.id)
+}
+
+/// Refuses a reason that cannot be written down.
+fn check_reason(reason: Option<&String>) -> Result<(), ControlError> {
+    let is_fit = |reason: &String| {
+        reason.chars().count() <= MAX_REASON && !reason.chars().any(char::is_control)
+    };
+    if reason.is_none_or(is_fit) { Ok(()) } else { Err(ControlError::Reason) }
 }
 
 /// Stops a campaign. What is being handed over goes out; nothing else does until it is resumed.
 pub async fn pause(cx: &Cx, find: Find, reason: Option<String>) -> Result<Changed, ControlError> {
-    let is_fit = |reason: &String| {
-        reason.chars().count() <= MAX_REASON && !reason.chars().any(char::is_control)
-    };
-    if !reason.as_ref().is_none_or(is_fit) {
-        return Err(ControlError::Reason);
-    }
-    change(cx, find, move |tx, cx, locked| {
-        let done = store::make_move(tx, cx, locked, Command::Pause, reason.as_deref())?;
-        noted(tx, cx, locked, "campaign.pause", done)
+    check_reason(reason.as_ref())?;
+    change(cx, find, "campaign.pause", move |tx, cx, locked| {
+        store::make_move(tx, cx, locked, Command::Pause, reason.as_deref())
     })
     .await
 }
 
 /// Lets a paused campaign go on with what it did. One that has stopped by itself does not do so again.
-pub async fn resume(cx: &Cx, find: Find) -> Result<Changed, ControlError> {
+pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Changed, ControlError> {
+    check_reason(reason.as_ref())?;
     for _ in 0..ATTEMPTS {
         let campaign = load(cx, find).await?;
         let (id, state) = (campaign.id, campaign.state(cx.now()));
@@ -203,7 +216,7 @@ pub async fn resume(cx: &Cx, find: Find) -> Result<Changed, ControlError> {
             true => Some(snapshot::freeze(cx, &campaign).await?.map_err(ControlError::Invalid)?),
             false => None,
         };
-        let within = cx.clone();
+        let (within, reason) = (cx.clone(), reason.clone());
         let resume = cx.database().write_committed(move |tx| {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
             if locked.paused_in != campaign.paused_in {
@@ -213,16 +226,20 @@ pub async fn resume(cx: &Cx, find: Find) -> Result<Changed, ControlError> {
                 store::release_brake(tx, &within, id)?;
             }
             match &frozen {
-                Some(frozen) => begin(tx, &within, &mut locked, Command::Resume, frozen)?,
+                Some(frozen) => {
+                    let command = (Command::Resume, reason.as_deref());
+                    begin(tx, &within, &mut locked, command, frozen)?;
+                }
                 None => {
-                    store::make_move(tx, &within, &mut locked, Command::Resume, None)?.ok();
+                    let reason = reason.as_deref();
+                    store::make_move(tx, &within, &mut locked, Command::Resume, reason)?.ok();
                     match locked.scheduled_at.filter(|_| next == Status::Scheduled) {
                         Some(at) => store::step_at(tx, &within, id, at)?,
                         None => store::step(tx, &within, id)?,
                     }
                 }
             }
-            within.record(tx, "campaign.resume", "campaign", &id.to_string())?;
+            noted(tx, &within, &locked, "campaign.resume", told(&campaign))?;
             Ok::<_, DatabaseError>(true)
         });
         if resume.await? {
@@ -232,20 +249,42 @@ pub async fn resume(cx: &Cx, find: Find) -> Result<Changed, ControlError> {
     Err(ControlError::Contended)
 }
 
+/// Pauses a campaign that does not get on: a worker has tried often enough. Whoever has seen to the cause resumes it.
+pub(super) async fn stuck(cx: &Cx, id: CampaignId, why: &str) -> Result<(), DatabaseError> {
+    let (within, why) = (cx.clone(), stuck_reason(why));
+    let pause = cx.database().write_committed(move |tx| {
+        let Some(mut locked) = store::lock(tx, &within, id)? else { return Ok(()) };
+        // If it is at its end, nothing is stuck.
+        store::make_move(tx, &within, &mut locked, Command::Pause, Some(&why)).map(drop)
+    });
+    pause.await
+}
+
+fn stuck_reason(why: &str) -> String {
+    let told = format!("{STUCK}: {why}");
+    told.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_REASON).collect()
+}
+
 /// Ends a campaign. Who has not been sent to yet is not sent to any more.
-pub async fn cancel(cx: &Cx, find: Find) -> Result<Changed, ControlError> {
-    change(cx, find, |tx, cx, locked| {
-        let done = store::make_move(tx, cx, locked, Command::Cancel, None)?;
+pub async fn cancel(cx: &Cx, find: Find, reason: Option<String>) -> Result<Changed, ControlError> {
+    check_reason(reason.as_ref())?;
+    change(cx, find, "campaign.cancel", move |tx, cx, locked| {
+        let done = store::make_move(tx, cx, locked, Command::Cancel, reason.as_deref())?;
         if let Ok(Move::To(_)) = done {
             store::step(tx, cx, locked.id)?;
         }
-        noted(tx, cx, locked, "campaign.cancel", done)
+        Ok(done)
     })
     .await
 }
 
 /// Sends again to those where it failed, and to nobody else. What nobody knows about is not sent again.
-pub async fn retry_failed(cx: &Cx, find: Find) -> Result<Retried, ControlError> {
+pub async fn retry_failed(
+    cx: &Cx,
+    find: Find,
+    reason: Option<String>,
+) -> Result<Retried, ControlError> {
+    check_reason(reason.as_ref())?;
     let before = load(cx, find).await?;
     let within = cx.clone();
     let retry = cx.database().write_committed(move |tx| {
@@ -257,7 +296,7 @@ pub async fn retry_failed(cx: &Cx, find: Find) -> Result<Retried, ControlError> 
             return Ok(0);
         }
         let id = find.id;
-        let done = store::make_move(tx, &within, &mut locked, Command::Retry, None)?;
+        let done = store::make_move(tx, &within, &mut locked, Command::Retry, reason.as_deref())?;
         done.map_err(|why| ControlError::Illegal { id, why })?;
         if matches!(before.pause_reason.as_deref(), Some("bounces" | "complaints")) {
             store::release_brake(tx, &within, id)?;
@@ -265,7 +304,7 @@ pub async fn retry_failed(cx: &Cx, find: Find) -> Result<Retried, ControlError> 
         locked.retry_cursor = Some(0);
         locked.save(tx, &within)?;
         store::step(tx, &within, id)?;
-        within.record(tx, "campaign.retry_failed", "campaign", &id.to_string())?;
+        noted(tx, &within, &locked, "campaign.retry_failed", told(&before))?;
         Ok(failed)
     });
     let recipients = retry.await?;
@@ -278,6 +317,7 @@ type Done = Result<Move, Illegal>;
 async fn change(
     cx: &Cx,
     find: Find,
+    action: &'static str,
     change: impl Fn(&mut Tx<'_>, &Cx, &mut Locked) -> Result<Done, DatabaseError> + Send + 'static,
 ) -> Result<Changed, ControlError> {
     load(cx, find).await?;
@@ -286,25 +326,35 @@ async fn change(
         let Some(mut locked) = store::lock(tx, &within, id)? else {
             return Err(ControlError::Missing(id));
         };
+        let before = state(locked.status, locked.scheduled_at);
         let done = change(tx, &within, &mut locked)?;
+        if let Ok(Move::To(_)) = done {
+            noted(tx, &within, &locked, action, before)?;
+        }
         done.map_err(|why| ControlError::Illegal { id, why })
     });
     let changed = matches!(write.await?, Move::To(_));
     Ok(Changed { campaign: load(cx, find).await?, changed })
 }
 
-/// Writes down who did it, if something was done.
+/// Writes down who did it, and what it was before.
 fn noted(
     tx: &mut Tx<'_>,
     cx: &Cx,
     locked: &Locked,
     action: &'static str,
-    done: Done,
-) -> Result<Done, DatabaseError> {
-    if let Ok(Move::To(_)) = done {
-        cx.record(tx, action, "campaign", &locked.id.to_string())?;
-    }
-    Ok(done)
+    before: Value,
+) -> Result<(), DatabaseError> {
+    let after = state(locked.status, locked.scheduled_at);
+    cx.record_change(tx, &Change::new(action, "campaign", locked.id).between(before, after))
+}
+
+fn told(campaign: &Campaign) -> Value {
+    state(campaign.status, campaign.times.scheduled_at)
+}
+
+fn state(status: Status, scheduled_at: Option<Timestamp>) -> Value {
+    json!({ "status": status.as_str(), "scheduled_at": scheduled_at.map(|at| at.to_string()) })
 }
 
 async fn load(cx: &Cx, find: Find) -> Result<Campaign, ControlError> {

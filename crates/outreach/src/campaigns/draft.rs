@@ -4,7 +4,7 @@ mod check;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use tidings_access::{ClientId, Cx, Limit, Page, Slug, StorageError};
+use tidings_access::{Change, ClientId, Cx, Limit, Page, Slug, StorageError};
 pub use tidings_delivery::transactional::Wrong;
 use tidings_kernel::{EmailAddress, hex};
 use tidings_people::consent::{AudienceId, TopicId};
@@ -14,6 +14,7 @@ use super::life::{Command, Illegal, decide};
 use super::store::{self, Fields, Moved};
 use super::{Campaign, CampaignId, Content, Schedule, Status, Test, Tracking, Variant};
 
+pub(super) use check::too_late;
 pub use check::{
     MAX_KEY, MAX_METADATA_BYTES, MAX_NAME, MAX_VARIANTS, MAX_WAIT_MS, MAX_WARMUP, MIN_WAIT_MS,
 };
@@ -179,11 +180,13 @@ enum Existing {
 async fn write(cx: &Cx, draft: Draft, existing: Existing) -> Result<Drafted, DraftError> {
     let wrong = check::check(cx, &draft).await?;
     let (within, hash) = (cx.clone(), draft.fingerprint());
-    let write = cx.database().write_committed(move |tx| {
+    // Whoever makes a sequence at the same time looks at the campaigns, as this looks at the sequences: one sees the other.
+    let write = cx.database().write(move |tx| {
         let fields = resolve(tx, &within, &draft, (&hash, wrong.clone()))?;
         if let Some(id) = store::insert(tx, &within, &fields)? {
-            within.record(tx, "campaign.create", "campaign", &id.to_string())?;
             let campaign = store::load(tx, &within, id)?.ok_or(DatabaseError::NoRow)?;
+            let change = Change::new("campaign.create", "campaign", id).after(told(&campaign));
+            within.record_change(tx, &change)?;
             return Ok(Drafted { campaign, created: true });
         }
         let key = draft.key.clone().unwrap_or_default();
@@ -208,7 +211,7 @@ async fn write(cx: &Cx, draft: Draft, existing: Existing) -> Result<Drafted, Dra
 pub async fn update(cx: &Cx, find: Find, draft: Draft) -> Result<Campaign, DraftError> {
     let wrong = check::check(cx, &draft).await?;
     let (within, hash) = (cx.clone(), draft.fingerprint());
-    let update = cx.database().write_committed(move |tx| {
+    let update = cx.database().write(move |tx| {
         let before = visible(tx, &within, find)?;
         if before.client != draft.client {
             return Err(DraftError::Missing(find.id));
@@ -238,22 +241,43 @@ fn replace(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId, fields: &Fields) -> Result<
             None => fields.schedule = store::glance(tx, cx, id)?.and_then(|before| before.schedule),
         }
     }
+    let before = store::glance(tx, cx, id)?.ok_or(DatabaseError::NoRow)?;
     store::update(tx, cx, id, &fields)?;
-    cx.record(tx, "campaign.update", "campaign", &id.to_string())?;
+    let after = store::glance(tx, cx, id)?.ok_or(DatabaseError::NoRow)?;
+    if before.request_hash != after.request_hash || before.schedule != after.schedule {
+        let change =
+            Change::new("campaign.update", "campaign", id).between(told(&before), told(&after));
+        cx.record_change(tx, &change)?;
+    }
     Ok(())
+}
+
+/// As the audit log has it. What it says is there as a fingerprint.
+fn told(campaign: &Campaign) -> Value {
+    json!({
+        "name": campaign.name,
+        "status": campaign.status.as_str(),
+        "audience": campaign.audience.map(AudienceId::get),
+        "topic": campaign.topic.map(TopicId::get),
+        "template": campaign.content.template.as_ref().map(|template| &template.key),
+        "scheduled_at": campaign.schedule.map(|schedule| schedule.due().to_string()),
+        "rate_per_hour": campaign.rate_per_hour,
+        "fingerprint": campaign.request_hash,
+    })
 }
 
 /// Deletes a draft.
 pub async fn delete(cx: &Cx, find: Find) -> Result<(), DraftError> {
     let within = cx.clone();
     let delete = cx.database().write_committed(move |tx| {
-        visible(tx, &within, find)?;
+        let before = visible(tx, &within, find)?;
         let locked = store::lock(tx, &within, find.id)?.ok_or(DraftError::Missing(find.id))?;
         let illegal = |why| DraftError::Illegal { id: find.id, why };
         decide(locked.state(within.now()), Command::Delete).map_err(illegal)?;
         let params = [Param::Int(within.workspace_id().get()), Param::Int(find.id.get())];
         tx.execute("DELETE FROM campaigns WHERE workspace_id = $1 AND id = $2", &params)?;
-        within.record(tx, "campaign.delete", "campaign", &find.id.to_string())?;
+        let change = Change::new("campaign.delete", "campaign", find.id).before(told(&before));
+        within.record_change(tx, &change)?;
         Ok(())
     });
     delete.await
@@ -283,7 +307,7 @@ pub async fn by_key(
     find.await
 }
 
-/// The newest first, without their bodies.
+/// The newest first, without their bodies and filters.
 pub async fn list(cx: &Cx, list: List) -> Result<Page<Campaign, CampaignId>, DatabaseError> {
     let within = cx.clone();
     let find = cx.database().read(move |tx| {
@@ -338,6 +362,13 @@ fn resolve(
     };
     let audience = find("audiences", "audience", draft.audience.as_ref())?;
     let topic = find("topics", "topic", draft.topic.as_ref())?;
+    if let Some(key) = &draft.key
+        && store::by_key(tx, cx, key)?.is_none()
+        && is_sequence(tx, workspace, key)?
+    {
+        let message = "a sequence has this id, and what comes back would be counted for both";
+        wrong.push(Wrong { field: "external_key".to_owned(), message: message.to_owned() });
+    }
     if !wrong.is_empty() {
         return Err(DraftError::Invalid(wrong));
     }
@@ -359,6 +390,12 @@ fn resolve(
         rate_per_hour: draft.rate_per_hour,
         warmup: draft.warmup.clone(),
     })
+}
+
+/// The counters and the send log know campaigns and sequences by one word, so no word can mean both.
+fn is_sequence(tx: &mut Tx<'_>, workspace: i64, key: &str) -> Result<bool, DatabaseError> {
+    let sql = "SELECT id FROM sequences WHERE workspace_id = $1 AND slug = $2";
+    Ok(!tx.query(sql, &[Param::Int(workspace), Param::Text(key)])?.is_empty())
 }
 
 /// A filter as it was given, but for the addresses in it: they are written as everywhere, so that erasure finds them.

@@ -79,7 +79,7 @@ pub struct Campaign {
     pub name: String,
     pub audience: Option<AudienceId>,
     pub topic: Option<TopicId>,
-    /// Whom it means: a condition (`audience`), as JSON.
+    /// Whom it means: a condition (`audience`), as JSON. In lists it is empty.
     pub filter: Value,
     pub sender: Sender,
     /// What is sent, where a variant says nothing else. In lists it has no bodies.

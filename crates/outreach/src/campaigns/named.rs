@@ -6,10 +6,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use tidings_access::{ClientId, Cx};
-use tidings_sql::{Among, DatabaseError, Param};
+use tidings_sql::{Among, DatabaseError, Param, Tx};
 
 use super::draft::{self, Find, FindError};
-use super::{Campaign, CampaignId};
+use super::{Campaign, CampaignId, store};
 
 /// What a campaign is called by those who want it: its number, its own key, or the key that was made from its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,6 +104,11 @@ impl Slugs {
 }
 
 /// `campaign-55` is the campaign 55.
+/// Whether the counters of a campaign are kept under this word, or would be.
+pub fn is_taken(tx: &mut Tx<'_>, cx: &Cx, key: &str) -> Result<bool, DatabaseError> {
+    Ok(made_of(key).is_some() || store::by_key(tx, cx, key)?.is_some())
+}
+
 fn made_of(key: &str) -> Option<CampaignId> {
     let id = key.strip_prefix("campaign-")?.parse::<i64>().ok()?;
     (id > 0).then(|| id.into())

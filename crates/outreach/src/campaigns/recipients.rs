@@ -147,11 +147,12 @@ const COLUMNS: &str = "r.id, r.lead_id, r.email, r.status, r.skip_reason, r.fail
     r.handed_at, r.sent_at, r.delivered_at, r.bounced_at, r.complained_at, r.first_opened_at, r.first_clicked_at,
     r.unsubscribed_at, r.batch_id";
 
-/// Everybody who is the same person as whoever has an address: a merged lead says into whom.
+/// Everybody who is the same person as whoever has an address. An address goes along when somebody becomes one with another
+/// contact, and his row stays: so it is looked for with all who were merged into whoever has the address now.
 const PERSON: &str = "WITH RECURSIVE person (id) AS (
         SELECT lead_id FROM channel_identities WHERE workspace_id = $1 AND channel = 'email' AND value = {email}
         UNION
-        SELECT l.merged_into_id FROM leads l JOIN person p ON l.id = p.id WHERE l.merged_into_id IS NOT NULL
+        SELECT l.id FROM leads l JOIN person p ON l.merged_into_id = p.id
     )";
 
 /// In the order of their ids, after one of them.

@@ -1,9 +1,9 @@
 //! What came of a campaign: how many were meant, sent to and left out, and what they did.
 //!
 //! Nothing is counted here. What became of the recipients says the ledger (`tallies`, counted when a batch ends); what
-//! came back say the items `STATS#<key>` (`delivery::breakdown`, counted with each event). So the answer costs the same
-//! for a thousand recipients and for a million, and it is bounded: of many domains and links the largest are told, and the
-//! others together.
+//! came back say the items `STATS#<key>` (`delivery::breakdown`, counted with each event). So what the answer
+//! costs grows with domains, hours and links, and not with recipients; and it is bounded: of many domains and links the
+//! largest are told, and the others together.
 
 use std::collections::BTreeMap;
 

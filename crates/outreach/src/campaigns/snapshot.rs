@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tidings_access::{Cx, Slug, StorageError};
-use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Verdict, settings};
+use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Reason, settings};
 use tidings_delivery::senders::{self, ResolveError, SenderIdentity};
 use tidings_delivery::templates::{self, Pick, Stored, TemplateKey};
 use tidings_delivery::transactional::Wrong;
@@ -201,13 +201,14 @@ async fn recipients(
         profile: Loaded::Profile(member.profile.clone()),
     };
     let people = members.iter().map(person).collect();
-    let answers = eligibility::check_all(cx, &mailing, people).await?;
+    // What has to wait is decided right before it is sent.
+    let skips = eligibility::skips_all(cx, &mailing, people).await?;
     let zone = match campaign.schedule {
         Some(Schedule::Local(_)) => Some(home_zone(cx).await?),
         _ => None,
     };
     let started_at = campaign.times.started_at.unwrap_or(cx.now());
-    let new = members.iter().zip(answers).map(|(member, answer)| {
+    let new = members.iter().zip(skips).map(|(member, skip)| {
         let lot = variants::lot(campaign, &member.email);
         let due_at = match (campaign.schedule, &zone) {
             (Some(Schedule::Local(local)), Some(home)) => {
@@ -220,11 +221,7 @@ async fn recipients(
         New {
             contact: member.lead_id.get(),
             email: member.email.to_string(),
-            skip_reason: match answer.explanation.verdict {
-                Verdict::Skip(reason) => Some(reason.as_str()),
-                // What has to wait is decided again right before it is sent.
-                Verdict::Send | Verdict::Defer { .. } => None,
-            },
+            skip_reason: skip.map(Reason::as_str),
             arm: lot.arm,
             held: lot.held,
             due_at,

@@ -64,7 +64,19 @@ pub(super) fn with(access: Access, sizes: Sizes) -> Arc<dyn Handler> {
 enum Next {
     /// There is something to do at once.
     More,
+    /// The same, and a message that makes somebody do it is on its way.
+    HandedOn,
     Nothing,
+}
+
+impl Next {
+    /// After a commit that may have such a message in it.
+    fn after(then: Then) -> Self {
+        match then {
+            Then::GoOn => Self::More,
+            Then::Yield => Self::HandedOn,
+        }
+    }
 }
 
 #[async_trait]
@@ -84,17 +96,38 @@ impl Work<CampaignStep> for Steps {
             }
         }
     }
+
+    async fn given_up(&self, message: CampaignStep, reason: &str) {
+        let id = CampaignId::from(message.campaign_id);
+        let pause = async {
+            match self.inside(id).await? {
+                Some(cx) => Ok::<_, StorageError>(control::stuck(&cx, id, reason).await?),
+                None => Ok(()),
+            }
+        };
+        if let Err(error) = pause.await {
+            tracing::error!(campaign.id = %id, error = %causes(&error), "Campaign {id} is stuck, and could not be paused");
+        }
+    }
 }
 
 impl Steps {
-    async fn steps(&self, id: CampaignId) -> Result<(), StorageError> {
+    /// The workspace of a campaign. `None` if it was a draft that somebody deleted.
+    async fn inside(&self, id: CampaignId) -> Result<Option<Cx>, StorageError> {
         let workspace = self.access.database().read(move |tx| {
             let sql = "SELECT workspace_id FROM campaigns WHERE id = $1";
             tx.query(sql, &[Param::Int(id.get())])?.first().map(|row| row.int(0)).transpose()
         });
         let workspace: Result<Option<i64>, DatabaseError> = workspace.await;
-        // It was a draft that somebody deleted.
-        let Some(workspace) = workspace? else { return Ok(()) };
+        match workspace? {
+            Some(workspace) => Ok(self.access.working_for(workspace).await?),
+            None => Ok(None),
+        }
+    }
+
+    async fn steps(&self, id: CampaignId) -> Result<(), StorageError> {
+        let Some(first) = self.inside(id).await? else { return Ok(()) };
+        let workspace = first.workspace_id().get();
         for turn in 1.. {
             // Each turn has its own time: what is due is decided by it.
             let Some(cx) = self.access.working_for(workspace).await? else { return Ok(()) };
@@ -103,9 +136,10 @@ impl Steps {
             let found: Result<Option<Campaign>, DatabaseError> = load.await;
             let Some(campaign) = found? else { return Ok(()) };
             let then = if turn >= self.sizes.turns { Then::Yield } else { Then::GoOn };
-            let next = self.step(&cx, &campaign, then).await?;
-            if next == Next::Nothing || then == Then::Yield {
-                return Ok(());
+            // Who was overtaken in his last turn has handed nothing on, and so has one more.
+            match self.step(&cx, &campaign, then).await? {
+                Next::More => {}
+                Next::HandedOn | Next::Nothing => return Ok(()),
             }
         }
         Ok(())
@@ -117,8 +151,9 @@ impl Steps {
             Status::Scheduled => begin(cx, campaign).await,
             Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
                 match snapshot::page(cx, campaign, (self.sizes.people, then)).await? {
+                    Ok(Page::Written | Page::Last) => Ok(Next::after(then)),
                     // Whoever was faster may be a worker that nobody waits for any more, so this one goes on, too.
-                    Ok(Page::Written | Page::Last | Page::Overtaken) => Ok(Next::More),
+                    Ok(Page::Overtaken) => Ok(Next::More),
                     Err(why) => fail(cx, campaign, why).await,
                 }
             }
@@ -154,7 +189,7 @@ async fn begin(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
         let Some(mut locked) = locked else { return Ok(Next::More) };
         match &frozen {
             Some(frozen) => {
-                control::begin(tx, &within, &mut locked, Command::Start, frozen)?;
+                control::begin(tx, &within, &mut locked, (Command::Start, None), frozen)?;
                 // The message that this sends goes on with it.
                 Ok::<_, DatabaseError>(Next::Nothing)
             }
@@ -200,15 +235,14 @@ async fn go_on(
             let current = |locked: &Locked| {
                 locked.status == Status::Sending && locked.retry_cursor == Some(cursor)
             };
-            let Some(mut locked) = locked.filter(current) else { return Ok(()) };
+            let Some(mut locked) = locked.filter(current) else { return Ok(Next::More) };
             collect_failed(tx, &within, &mut locked, (cursor, rows))?;
             if then == Then::Yield {
                 store::step(tx, &within, id)?;
             }
-            Ok::<_, DatabaseError>(())
+            Ok::<_, DatabaseError>(Next::after(then))
         });
-        collect.await?;
-        return Ok(Next::More);
+        return Ok(collect.await?);
     }
     let winner = winner(cx, campaign).await?;
     let came = brake::came(cx, &campaign.key()).await?;
@@ -307,7 +341,7 @@ async fn end_batches(
         if then == Then::Yield {
             store::step(tx, &within, id)?;
         }
-        Ok::<_, DatabaseError>(Next::More)
+        Ok::<_, DatabaseError>(Next::after(then))
     });
     Ok(end.await?)
 }

@@ -10,6 +10,9 @@ use tidings_sql::{DatabaseError, Tx};
 
 use super::CampaignId;
 
+/// The kind of failure of those whom the provider refused for good.
+pub const REFUSED: &str = "refused";
+
 pub fn add(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -33,4 +36,9 @@ pub fn outcome(
 ) -> Result<i64, DatabaseError> {
     let of = (cx.workspace_id().get(), campaign.get());
     tallies::one(tx, of, Kind::Outcome, outcome.as_str())
+}
+
+/// How many the provider refused for good when they were handed over.
+pub fn refused(tx: &mut Tx<'_>, cx: &Cx, campaign: CampaignId) -> Result<i64, DatabaseError> {
+    tallies::one(tx, (cx.workspace_id().get(), campaign.get()), Kind::Failed, REFUSED)
 }

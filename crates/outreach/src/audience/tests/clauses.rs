@@ -24,6 +24,7 @@ fn facts() -> Facts {
     let feature = |name: &str, value: Json| (Subject::Feature(name.to_owned()), to_value(&value));
     let memory = Subject::Memory { memory_type: "purchase".into(), key: "product:a".into() };
     Facts {
+        segments: ["big".parse().unwrap()].into(),
         addresses: ["ada@x.org", "ada@y.org"].map(|text| text.parse().unwrap()).into(),
         audiences: ["news".parse().unwrap()].into(),
         profile: Profile::from(profile),
@@ -62,6 +63,7 @@ fn people_are_met_by_what_they_are() {
             json!({"tags": {"all": ["beta", "vip"], "none": ["gone"]}}),
             json!({"tags": {"any": ["gone", "vip"]}}),
             json!({"audience": "news"}),
+            json!({"segment": "big"}),
             json!({"contacts": ["ada@y.org"]}),
             json!({"any": [{"tag": "gone"}, {"tag": "vip"}]}),
             json!({"not": {"audience": "offers"}}),
@@ -74,6 +76,7 @@ fn people_are_met_by_what_they_are() {
             json!({"tag": "bet"}),
             json!({"tags": {"none": ["beta"]}}),
             json!({"audience": "offers"}),
+            json!({"segment": "small"}),
             json!({"contacts": ["eve@x.org"]}),
             json!({"any": [{"tag": "gone"}, {"audience": "offers"}]}),
             json!({"all": [{"tag": "beta"}, {"tag": "gone"}]}),

@@ -166,6 +166,12 @@ async fn a_walk_reads_no_more_than_it_must(bed: &Bed) {
         (json!({"tag": "a"}), true, 5, json!({"TAG#a": 5, "PROFILE": 5})),
         (json!({"tags": ["b", "a"]}), true, 2, json!({"TAG#b": 2, "PROFILE": 2})),
         (
+            json!({"any": [{"tag": "b"}, {"tag": "a"}, {"tag": "nobody-has-it"}]}),
+            true,
+            5,
+            json!({"TAG#a": 5, "TAG#b": 2, "TAG#nobody-has-it": 0, "PROFILE": 5}),
+        ),
+        (
             json!({"all": [{"tag": "a"}, {"audience": "news"}]}),
             false,
             5,

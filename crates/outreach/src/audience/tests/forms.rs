@@ -137,7 +137,7 @@ fn every_mistake_is_told_with_its_place() {
     wrong(
         &json!({"colour": "red"}),
         &[
-            "filter: name one of all, any, not, audience, tag, contacts, attribute, feature, memory, tags, attributes",
+            "filter: name one of all, any, not, audience, segment, tag, contacts, attribute, feature, memory, tags, attributes",
         ],
     );
     wrong(

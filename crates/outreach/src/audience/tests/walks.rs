@@ -171,6 +171,7 @@ async fn a_cursor_goes_on_with_what_the_walk_began_with(bed: &Bed) {
     let listed = json!({"contacts": [every.as_str(), address(1, 0).as_str()]});
     let walks = [
         (json!({"tag": "a"}), "t.a.p0.0@example.org"),
+        (json!({"any": [{"tag": "a"}, {"tag": "b"}]}), "u.a+b.p0.0@example.org"),
         (json!({"audience": "news"}), "s.news.1"),
         (listed, "l.2.1"),
         (json!({}), "c.1"),

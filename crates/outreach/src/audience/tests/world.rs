@@ -1,6 +1,6 @@
 //! People as a test makes them up, in the stores and as they ought to be seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::option::weighted;
 use proptest::prelude::*;
@@ -146,6 +146,7 @@ impl Person {
         Some(Facts {
             addresses: (0..self.profiles.len()).map(|place| address(number, place)).collect(),
             audiences: audiences.into_iter().collect(),
+            segments: BTreeSet::new(),
             profile: Profile::from(profile),
             derived: derived.collect(),
         })

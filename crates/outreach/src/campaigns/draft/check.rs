@@ -9,8 +9,8 @@ use tidings_delivery::templates::TemplateKey;
 use tidings_delivery::transactional::{MAX_CONTENT_BYTES, MAX_DEPTH, MAX_LINE, Wrong};
 
 use super::Draft;
-use crate::audience::{Condition, unknown_audiences};
-use crate::campaigns::{Content, Variant};
+use crate::audience::{Condition, unknown_names};
+use crate::campaigns::{Content, Schedule, Variant};
 
 /// The longest key.
 pub const MAX_KEY: usize = 180;
@@ -42,8 +42,8 @@ pub(super) async fn check(cx: &Cx, draft: &Draft) -> Result<Vec<Wrong>, StorageE
     check_names(&mut found, draft);
     match Condition::parse(&draft.filter, "filter") {
         Ok(condition) => {
-            for slug in unknown_audiences(cx, &condition).await? {
-                found.wrong("filter", format!("there is no audience {slug}"));
+            for message in unknown_names(cx, &condition).await? {
+                found.wrong("filter", message);
             }
         }
         Err(violations) => {
@@ -231,9 +231,12 @@ fn check_pace(found: &mut Found, draft: &Draft, now: Timestamp) {
     if days.len() > MAX_WARMUP || days.iter().any(|most| !(1..=MAX_RATE).contains(most)) {
         found.wrong("warmup", format!("use at most {MAX_WARMUP} numbers from 1 to {MAX_RATE}"));
     }
-    if let Some(schedule) = draft.schedule
-        && schedule.due() > now.saturating_add((365 * 24).hours()).unwrap_or(Timestamp::MAX)
-    {
-        found.wrong("scheduled_at", "use a time within a year from now");
-    }
+    found.0.extend(draft.schedule.and_then(|schedule| too_late(schedule, now)));
+}
+
+/// What is wrong with a time that is too far away.
+pub(in crate::campaigns) fn too_late(schedule: Schedule, now: Timestamp) -> Option<Wrong> {
+    let last = now.saturating_add((365 * 24).hours()).unwrap_or(Timestamp::MAX);
+    let message = "use a time within a year from now".to_owned();
+    (schedule.due() > last).then(|| Wrong { field: "scheduled_at".to_owned(), message })
 }

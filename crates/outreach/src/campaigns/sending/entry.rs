@@ -18,6 +18,7 @@ use super::marks::{self, Given, Place, Taken};
 use super::rules;
 use crate::campaigns::batches::{self, Finished};
 use crate::campaigns::brake::Came;
+use crate::campaigns::tallies::REFUSED;
 use crate::campaigns::{Campaign, RecipientId, store};
 
 /// The batch that is worked on.
@@ -195,7 +196,7 @@ impl Entry {
                 Err(error) => {
                     let given = given.text(&error.to_string());
                     match answers::refused(error) {
-                        Refusal::Failed => sorted.refused.push(given.word("refused")),
+                        Refusal::Failed => sorted.refused.push(given.word(REFUSED)),
                         Refusal::Again => sorted.not_now.push(given),
                         Refusal::Later(_) => sorted.back.push(given),
                         Refusal::Uncertain => sorted.unanswered.push(given),

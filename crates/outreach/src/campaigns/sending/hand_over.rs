@@ -28,8 +28,9 @@ use super::paper::{Desk, Person, Unwritten};
 const SOON: Duration = Duration::from_millis(250);
 /// How long a batch waits for its turns in all, while nothing is handed over.
 const MOST_WAITS: Duration = Duration::from_secs(2);
-/// After so long it is somebody else's turn: no lease may run out.
-const MOST_TIME: SignedDuration = SignedDuration::from_secs(100);
+/// For so long holds what was asked about people. Whoever is not handed over by then is asked about again: he may have left
+/// in the meantime.
+const FRESH: SignedDuration = SignedDuration::from_secs(5);
 
 /// A letter that is ready to go.
 struct Ready {
@@ -92,9 +93,13 @@ impl<'a> HandOver<'a> {
         let at_once = self.worker.settings.at_once.max(1);
         self.write_some(at_once).await;
         while !self.ready.is_empty() {
+            if self.worker.is_stopped() {
+                // If it were interrupted later, nobody would know of those whom the provider has just then.
+                return Ok(Some(Stop::Wait("this node stops", Duration::ZERO)));
+            }
             let now = self.worker.access.now();
-            if now.duration_since(began) > MOST_TIME {
-                return Ok(Some(Stop::Wait("it took long", Duration::from_secs(1))));
+            if now.duration_since(began) > FRESH {
+                return Ok(Some(Stop::Wait("it took long", Duration::ZERO)));
             }
             let most = self.ready.len().min(at_once);
             let count = match self.turn(most).await? {

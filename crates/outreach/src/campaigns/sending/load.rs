@@ -1,11 +1,15 @@
 //! What a worker needs to know of a batch: its campaign, its recipients and what the relations say of them, in one read.
+//!
+//! Rows are by contact, and two contacts can turn out to be one person after they were written down. He gets it once.
+
+use std::collections::HashSet;
 
 use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_delivery::eligibility::{self, Kind, Mailing, ManyRelations};
 use tidings_delivery::links::{Addressee, Source};
 use tidings_kernel::EmailAddress;
-use tidings_sql::{Among, DatabaseError, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::rules::{self, State, Step};
 use crate::campaigns::batches::{self, Batch};
@@ -61,6 +65,8 @@ pub(super) struct Loaded {
     pub(super) relations: Option<(Vec<Addressed>, ManyRelations)>,
     /// Those whose address nobody can write to.
     pub(super) unreadable: Vec<Recipient>,
+    /// Those who get it as somebody else, who is the same person.
+    pub(super) duplicates: Vec<Recipient>,
 }
 
 pub(super) fn mailing(campaign: &Campaign) -> Mailing {
@@ -85,11 +91,18 @@ pub(super) fn load(
     let rows = rows.iter().map(read).collect::<Result<Vec<_>, DatabaseError>>()?;
     let members = batch.as_ref().map_or(&[][..], |batch| &batch.recipients);
     let rows: Vec<_> = rows.into_iter().filter(|row| members.contains(&row.id)).collect();
-    let (mut wanted, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut wanted, mut unreadable, mut duplicates) = (Vec::new(), Vec::new(), Vec::new());
     // Of a batch that is done nobody is sent to: who is tried again is in another one as well.
     let is_open = batch.as_ref().is_some_and(|batch| batch.done_at.is_none());
     if campaign.status == Status::Sending && is_open {
-        for row in rows.iter().filter(|row| rules::next(&row.state, cx.now()) == Step::Send) {
+        let open = rows.iter().filter(|row| rules::next(&row.state, cx.now()) == Step::Send);
+        let open: Vec<_> = open.collect();
+        let twice = twice(tx, cx, campaign.id, &open)?;
+        for row in open {
+            if twice.contains(&row.id) {
+                duplicates.push(row.clone());
+                continue;
+            }
             match row.email.as_deref().and_then(|text| text.parse().ok()) {
                 Some(email) => wanted.push(Addressed { row: row.clone(), email }),
                 None => unreadable.push(row.clone()),
@@ -103,7 +116,39 @@ pub(super) fn load(
         let relations = eligibility::relations_all(tx, cx, &mailing(&campaign), &emails)?;
         Some((wanted, relations))
     };
-    Ok(Some(Loaded { campaign, batch, foreign, rows, relations, unreadable }))
+    Ok(Some(Loaded { campaign, batch, foreign, rows, relations, unreadable, duplicates }))
+}
+
+/// Those of whom another row is the same person by now: one that was handed over already, or that comes before.
+fn twice(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+    rows: &[&Recipient],
+) -> Result<HashSet<i64>, DatabaseError> {
+    let contacts: Vec<i64> = rows.iter().map(|row| row.contact).collect();
+    let sql = "SELECT id FROM leads WHERE id {among} AND workspace_id = $1 AND (merged_into_id IS NOT NULL
+               OR EXISTS (SELECT 1 FROM leads other WHERE other.merged_into_id = leads.id))";
+    let params = [Param::Int(cx.workspace_id().get())];
+    let found = tx.query_among(sql, &params, Among::Ints(&contacts))?;
+    let merged = found.iter().map(|row| row.int(0)).collect::<Result<HashSet<_>, _>>()?;
+    // Who was merged is rare, so each is asked for alone.
+    let sql = "WITH RECURSIVE above (id) AS (
+                   SELECT id FROM leads WHERE id = $3
+                   UNION SELECT l.merged_into_id FROM leads l JOIN above a ON l.id = a.id WHERE l.merged_into_id IS NOT NULL),
+               person (id) AS (
+                   SELECT id FROM above UNION SELECT l.id FROM leads l JOIN person p ON l.merged_into_id = p.id)
+               SELECT 1 FROM person p JOIN campaign_recipients r ON r.campaign_id = $1 AND r.lead_id = p.id
+               WHERE r.id <> $2 AND (r.sent_at IS NOT NULL OR r.status NOT IN ('pending', 'queued', 'skipped', 'failed')
+                     OR (r.status IN ('pending', 'queued') AND r.id < $2))";
+    let mut twice = HashSet::new();
+    for row in rows.iter().filter(|row| merged.contains(&row.contact)) {
+        let params = [Param::Int(campaign.get()), Param::Int(row.id), Param::Int(row.contact)];
+        if !tx.query(sql, &params)?.is_empty() {
+            twice.insert(row.id);
+        }
+    }
+    Ok(twice)
 }
 
 fn read(row: &Row) -> Result<Recipient, DatabaseError> {

@@ -38,7 +38,7 @@ use tidings_people::keys;
 use tidings_sql::{DatabaseError, Param};
 
 use super::batches::{self, Finished};
-use super::{CampaignId, RecipientId, Status, brake};
+use super::{CampaignId, RecipientId, Status, brake, control, store};
 use entry::{End, Entry, Run, Written};
 use hand_over::{HandOver, Stop};
 use load::{Addressed, Loaded, Recipient};
@@ -60,6 +60,8 @@ const TRIES: usize = 3;
 const LOOKS: usize = 3;
 /// What is said of who has an address that is none.
 const UNREADABLE: &str = "its address cannot be read";
+/// What those get who are the same person as another recipient.
+pub const DUPLICATE: &str = "duplicate";
 /// Of so many campaigns a worker remembers the workspace.
 const KEPT: usize = 10_000;
 
@@ -94,6 +96,8 @@ pub struct Worker {
     pace: Arc<Pace>,
     settings: Settings,
     papers: Papers,
+    /// When it is to stop, if anybody says so.
+    stop: Option<tidings_jobs::Stop>,
     /// A campaign stays in its workspace, so that is looked up once.
     workspaces: Arc<Mutex<HashMap<i64, i64>>>,
 }
@@ -108,7 +112,17 @@ impl Worker {
     pub fn new(tools: Tools) -> Self {
         let Tools { access, templates, links, sender, pace, settings } = tools;
         let (papers, workspaces) = (Papers::default(), Arc::default());
-        Self { access, templates, links, sender, pace, settings, papers, workspaces }
+        Self { access, templates, links, sender, pace, settings, papers, stop: None, workspaces }
+    }
+
+    /// One that hands nothing more over once it is to stop. What it has handed over by then it writes down, and its
+    /// batches go back to the queue.
+    pub fn until(self, stop: tidings_jobs::Stop) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(tidings_jobs::Stop::is_stopped)
     }
 
     pub fn handler(&self) -> Arc<dyn Handler> {
@@ -132,6 +146,14 @@ impl Work<CampaignEmail> for Worker {
                     Outcome::retry(reason)
                 }
             }
+        }
+    }
+
+    async fn given_up(&self, message: CampaignEmail, reason: &str) {
+        let (id, batch) = (CampaignId::from(message.campaign_id), message.batch_id);
+        if let Err(error) = self.stop_at(id, &batch, reason).await {
+            let error = tidings_kernel::causes(&error);
+            tracing::error!(campaign.id = %id, batch, error, "Campaign {id} is stuck, and could not be paused");
         }
     }
 }
@@ -187,7 +209,7 @@ impl Worker {
         ids: &[i64],
         (number, batch_id): (i64, String),
     ) -> Result<Next, StorageError> {
-        let Loaded { campaign, batch, rows, relations, unreadable, .. } = loaded;
+        let Loaded { campaign, batch, rows, relations, unreadable, duplicates, .. } = loaded;
         let Some(batch) = batch else {
             return Ok(Next::Outcome(Outcome::retry(format!("there is no batch {batch_id}"))));
         };
@@ -205,6 +227,8 @@ impl Worker {
         let mut entry = Entry { given_up: seen.given_up, ..Entry::default() };
         entry.fails =
             unreadable.iter().map(|row| unwritten(row, "bad_address", UNREADABLE)).collect();
+        let skip = |row: &Recipient| Given::new(row.id, row.attempts).word(DUPLICATE);
+        entry.skips = duplicates.iter().map(skip).collect();
         let people = match relations {
             Some(wanted) => self.people(cx, &run, wanted, (&papers, &mut entry)).await?,
             None => Vec::new(),
@@ -392,6 +416,30 @@ impl Worker {
             tracing::warn!(recipient.id = id, "Nobody knows whether recipient {id} was sent to");
         }
         Ok(written)
+    }
+
+    /// Pauses a campaign whose batch nobody could work on. Who has no end yet goes with another batch when it is resumed.
+    async fn stop_at(&self, id: CampaignId, batch: &str, why: &str) -> Result<(), StorageError> {
+        let Some(cx) = self.inside(id).await? else { return Ok(()) };
+        let number = batches::number_of(batch).filter(|one| batches::batch_id(id, *one) == batch);
+        let Some(number) = number else { return Ok(()) };
+        let within = cx.clone();
+        let find = cx.database().read(move |tx| batches::find(tx, &within, id, number));
+        let found: Option<batches::Batch> = find.await?;
+        // The campaign waits for no other: a message can be of anybody.
+        if !found.is_some_and(|batch| batch.fed_at.is_some() && batch.done_at.is_none()) {
+            return Ok(());
+        }
+        control::stuck(&cx, id, why).await?;
+        let within = cx.clone();
+        let hand_back = cx.database().write_committed(move |tx| {
+            let locked = store::lock(tx, &within, id)?;
+            if locked.is_some_and(|locked| locked.status == Status::Paused) {
+                batches::hand_back(tx, &within, id, number)?;
+            }
+            Ok::<_, DatabaseError>(())
+        });
+        Ok(hand_back.await?)
     }
 
     /// The workspace of a campaign. `None` if there is no such campaign.

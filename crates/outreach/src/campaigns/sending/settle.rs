@@ -1,7 +1,8 @@
 //! What nobody knows of recipients: who they are, and what a person can say of them.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, Limit, Page};
+use serde_json::json;
+use tidings_access::{Change, Cx, Limit, Page};
 use tidings_delivery::ledger::marks::log_recipient;
 use tidings_delivery::ledger::news::{About, News, announcement};
 use tidings_delivery::ledger::{Source, tallies};
@@ -126,11 +127,13 @@ fn settle_in(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<(), SettleError> 
         let row = rows.first().ok_or(SettleError::Missing(id))?;
         return Err(SettleError::NotUncertain { id, status: row.text(0)?.to_owned() });
     };
-    let (action, news) = match cmd.outcome {
-        Settled::Sent => ("recipient.settle_sent", News::Sent),
-        Settled::NotSent => ("recipient.settle_not_sent", News::Failed),
+    let (action, news, status) = match cmd.outcome {
+        Settled::Sent => ("recipient.settle_sent", News::Sent, "sent"),
+        Settled::NotSent => ("recipient.settle_not_sent", News::Failed, "failed"),
     };
-    cx.record(tx, action, "recipient", &id.to_string())?;
+    let change = Change::new(action, "recipient", id)
+        .between(json!({ "status": "uncertain" }), json!({ "status": status }));
+    cx.record_change(tx, &change)?;
     if cmd.outcome == Settled::Sent {
         // The worker finds that it was sent, and sees that the send log says so.
         log_recipient(tx, workspace, id.get(), cx.now())?;

@@ -125,7 +125,7 @@ async fn a_batch_is_not_done_while_somebody_has_no_end(bed: &Bed) {
     assert_eq!(end().await, Finished::Before);
     world.check(id).await;
     assert_eq!(world.status(id).await, Status::Paused, "a paused one does nothing by itself");
-    resume(&bed.cx().await, find(id)).await.unwrap();
+    resume(&bed.cx().await, find(id), None).await.unwrap();
     world.step().await;
     assert_eq!(world.status(id).await, Status::Sent);
 }
@@ -147,7 +147,7 @@ async fn a_batch_that_is_partly_sent_is_handed_back_without_those(bed: &Bed) {
         world.check(id).await;
     }
     assert_eq!(world.tallies(id).await.get(Kind::Outcome, "sent"), 2);
-    resume(&bed.cx().await, find(id)).await.unwrap();
+    resume(&bed.cx().await, find(id), None).await.unwrap();
     world.run().await;
     world.check(id).await;
     assert_eq!((world.sent(), world.status(id).await), (3, Status::Sent));

@@ -7,7 +7,7 @@ use tidings_webhooks::{EventTypes, endpoints};
 
 use super::{World, find};
 use crate::campaigns::control::{ControlError, cancel, pause, resume, retry_failed};
-use crate::campaigns::draft::Draft;
+use crate::campaigns::draft::{self, Draft};
 use crate::campaigns::tallies::Kind;
 use crate::campaigns::{CampaignId, Schedule, Status};
 
@@ -17,7 +17,10 @@ each_store!(
     a_cancelled_campaign_ends_all_that_waits,
     only_those_are_sent_to_again_where_it_failed,
     too_many_bounces_stop_it_until_somebody_lets_it_go_on,
+    what_the_provider_refuses_stops_it_like_bounces,
     what_cannot_be_done_is_refused_and_changes_nothing,
+    each_change_is_in_the_history_with_its_reason,
+    a_campaign_that_does_not_get_on_is_paused_with_the_reason,
     others_are_told_of_each_change,
 );
 
@@ -34,9 +37,9 @@ async fn a_paused_campaign_sends_nothing_until_it_is_resumed(bed: &Bed) {
     world.check(id).await;
     assert_eq!(world.sent(), 0);
     assert_eq!(world.count("queue_messages").await, 0, "its batch was handed back");
-    let resumed = resume(&cx, find(id)).await.unwrap().campaign;
+    let resumed = resume(&cx, find(id), None).await.unwrap().campaign;
     assert_eq!((resumed.status, resumed.pause_reason), (Status::Sending, None));
-    assert!(!resume(&cx, find(id)).await.unwrap().changed);
+    assert!(!resume(&cx, find(id), None).await.unwrap().changed);
     world.run().await;
     world.check(id).await;
     assert_eq!((world.sent(), world.status(id).await), (6, Status::Sent));
@@ -51,7 +54,7 @@ async fn a_pause_is_felt_wherever_the_campaign_is(bed: &Bed) {
     pause(&cx, find(id), None).await.unwrap();
     world.advance_to("2026-07-01T12:30:00Z".parse().unwrap()).await;
     assert_eq!(world.count("timers").await, 0);
-    let resumed = resume(&bed.cx().await, find(id)).await.unwrap().campaign;
+    let resumed = resume(&bed.cx().await, find(id), None).await.unwrap().campaign;
     assert_eq!(resumed.status, Status::Scheduled);
     world.advance_to(at).await;
     // One delivery does three pages of five.
@@ -63,7 +66,7 @@ async fn a_pause_is_felt_wherever_the_campaign_is(bed: &Bed) {
     assert_eq!(paused.paused_in, Some(Status::Snapshotting));
     world.run().await;
     assert_eq!(world.count("campaign_recipients").await, written);
-    resume(&bed.cx().await, find(id)).await.unwrap();
+    resume(&bed.cx().await, find(id), None).await.unwrap();
     world.run().await;
     world.check(id).await;
     assert_eq!((world.sent(), world.status(id).await), (20, Status::Sent));
@@ -78,9 +81,9 @@ async fn a_cancelled_campaign_ends_all_that_waits(bed: &Bed) {
     world.advance_to("2026-07-01T12:00:01Z".parse().unwrap()).await;
     world.step().await;
     assert_eq!(world.sent(), 2);
-    let cancelled = cancel(&cx, find(id)).await.unwrap().campaign;
+    let cancelled = cancel(&cx, find(id), None).await.unwrap().campaign;
     assert_eq!(cancelled.status, Status::Cancelled);
-    assert!(!cancel(&cx, find(id)).await.unwrap().changed);
+    assert!(!cancel(&cx, find(id), None).await.unwrap().changed);
     world.run().await;
     world.check(id).await;
     let tallies = world.tallies(id).await;
@@ -88,7 +91,7 @@ async fn a_cancelled_campaign_ends_all_that_waits(bed: &Bed) {
     assert_eq!(tallies.get(Kind::Skipped, "campaign_cancelled"), 7);
     assert_eq!(world.count("campaign_batches WHERE done_at IS NULL").await, 0);
     assert_eq!(world.count("timers").await + world.count("queue_messages").await, 0);
-    assert!(matches!(resume(&cx, find(id)).await, Err(ControlError::Illegal { .. })));
+    assert!(matches!(resume(&cx, find(id), None).await, Err(ControlError::Illegal { .. })));
 }
 
 async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
@@ -104,7 +107,7 @@ async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
     assert_eq!(tallies.get(Kind::Outcome, "uncertain"), 1);
     world.run_sql("UPDATE campaign_recipients SET email = 'x' || email WHERE email <> 'fail1@example.org' AND status = 'failed'").await;
     world.mailer.sent.lock().unwrap().clear();
-    let retried = retry_failed(&cx, find(id)).await.unwrap();
+    let retried = retry_failed(&cx, find(id), None).await.unwrap();
     assert_eq!((retried.recipients, retried.campaign.status), (6, Status::Sending));
     world.run().await;
     world.check(id).await;
@@ -117,9 +120,9 @@ async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
     world
         .run_sql("UPDATE campaign_recipients SET email = 'x' || email WHERE status = 'failed'")
         .await;
-    retry_failed(&cx, find(id)).await.unwrap();
+    retry_failed(&cx, find(id), None).await.unwrap();
     world.run().await;
-    let none = retry_failed(&cx, find(id)).await.unwrap();
+    let none = retry_failed(&cx, find(id), None).await.unwrap();
     assert_eq!((none.recipients, none.campaign.status), (0, Status::Sent));
 }
 
@@ -147,7 +150,7 @@ async fn too_many_bounces_stop_it_until_somebody_lets_it_go_on(bed: &Bed) {
     assert_eq!((stopped.status, stopped.paused_in), (Status::Paused, Some(Status::Sending)));
     assert_eq!((stopped.pause_reason.as_deref(), world.sent()), (Some("bounces"), before));
     assert_eq!(world.count("timers").await, 0);
-    let resumed = resume(&cx, find(id)).await.unwrap().campaign;
+    let resumed = resume(&cx, find(id), None).await.unwrap().campaign;
     assert!(resumed.progress.brake_released_at.is_some());
     for _ in 0..20 {
         bed.advance(1).await;
@@ -156,14 +159,32 @@ async fn too_many_bounces_stop_it_until_somebody_lets_it_go_on(bed: &Bed) {
     assert_eq!((world.sent(), world.status(id).await), (20, Status::Sent));
 }
 
+async fn what_the_provider_refuses_stops_it_like_bounces(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.people((1..=4).map(|number| format!("fail{number}@example.org"))).await;
+    world.crowd(40).await;
+    let id = world.started(Draft { rate_per_hour: Some(3_600), ..world.draft() }).await;
+    for _ in 0..5 {
+        world.run().await;
+        bed.advance(1).await;
+    }
+    world.check(id).await;
+    let stopped = world.campaign(id).await;
+    assert_eq!(
+        (stopped.status, stopped.pause_reason.as_deref()),
+        (Status::Paused, Some("bounces"))
+    );
+    assert!(world.sent() < 10, "{}", world.sent());
+}
+
 async fn what_cannot_be_done_is_refused_and_changes_nothing(bed: &Bed) {
     let (world, cx) = (World::new(bed).await, bed.cx().await);
     let id = world.drafted(world.draft()).await;
     let before = world.campaign(id).await;
     let refused = [
         pause(&cx, find(id), None).await.err(),
-        resume(&cx, find(id)).await.err(),
-        retry_failed(&cx, find(id)).await.err(),
+        resume(&cx, find(id), None).await.err(),
+        retry_failed(&cx, find(id), None).await.err(),
     ];
     for error in refused {
         assert!(matches!(error, Some(ControlError::Illegal { .. })), "{error:?}");
@@ -174,10 +195,65 @@ async fn what_cannot_be_done_is_refused_and_changes_nothing(bed: &Bed) {
     assert_eq!(after, before);
     assert_eq!(world.count("campaign_moves").await, 0);
     let missing = CampaignId::from(id.get() + 1);
-    assert!(matches!(cancel(&cx, find(missing)).await, Err(ControlError::Missing(_))));
+    assert!(matches!(cancel(&cx, find(missing), None).await, Err(ControlError::Missing(_))));
     let stranger = super::Find { id, client: Some((world.client.get() + 1).into()) };
-    assert!(matches!(cancel(&cx, stranger).await, Err(ControlError::Missing(_))));
-    assert_eq!(cancel(&cx, find(id)).await.unwrap().campaign.status, Status::Cancelled);
+    assert!(matches!(cancel(&cx, stranger, None).await, Err(ControlError::Missing(_))));
+    assert_eq!(cancel(&cx, find(id), None).await.unwrap().campaign.status, Status::Cancelled);
+}
+
+async fn each_change_is_in_the_history_with_its_reason(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.people(["fail@example.org".to_owned()]).await;
+    let why = |text: &str| Some(text.to_owned());
+    let id = world.started(world.draft()).await;
+    pause(&cx, find(id), why("a typo")).await.unwrap();
+    resume(&cx, find(id), why("it is no typo")).await.unwrap();
+    world.run().await;
+    retry_failed(&cx, find(id), why("it was their fault")).await.unwrap();
+    cancel(&cx, find(id), why("enough")).await.unwrap();
+    let moves = draft::moves(&cx, find(id)).await.unwrap();
+    let told: Vec<_> = moves
+        .iter()
+        .rev()
+        .map(|one| format!("{} {}", one.status, one.reason.as_deref().unwrap_or("-")))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "snapshotting -",
+            "paused a typo",
+            "snapshotting it is no typo",
+            "sending -",
+            "sent -",
+            "sending it was their fault",
+            "cancelled enough"
+        ]
+    );
+    let long = || Some("x".repeat(501));
+    assert!(matches!(resume(&cx, find(id), long()).await, Err(ControlError::Reason)));
+    assert!(matches!(cancel(&cx, find(id), long()).await, Err(ControlError::Reason)));
+    assert!(matches!(retry_failed(&cx, find(id), long()).await, Err(ControlError::Reason)));
+}
+
+/// A step that can never be done, because what is stored cannot be read.
+async fn a_campaign_that_does_not_get_on_is_paused_with_the_reason(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(2).await;
+    let id = world.started(world.draft()).await;
+    world.run_sql("UPDATE campaigns SET variants = '[1]'").await;
+    let tries = queues::CAMPAIGN_STEPS.max_receives;
+    for left in (0..tries).rev() {
+        assert_eq!(world.status_text(id).await, "snapshotting", "{left} tries are left");
+        world.run().await;
+        bed.advance(20).await;
+    }
+    assert_eq!(world.status_text(id).await, "paused");
+    world.run_sql("UPDATE campaigns SET variants = '[]'").await;
+    let stuck = world.campaign(id).await.pause_reason.unwrap();
+    assert!(stuck.starts_with("stuck: campaign ") && stuck.contains("could not go on"), "{stuck}");
+    resume(&cx, find(id), None).await.unwrap();
+    world.run().await;
+    assert_eq!((world.sent(), world.status(id).await), (2, Status::Sent));
 }
 
 async fn others_are_told_of_each_change(bed: &Bed) {
@@ -192,10 +268,10 @@ async fn others_are_told_of_each_change(bed: &Bed) {
     endpoints::create(&cx, &targets, create).await.unwrap();
     let id = world.started(world.draft()).await;
     pause(&cx, find(id), Some("wait".to_owned())).await.unwrap();
-    resume(&cx, find(id)).await.unwrap();
+    resume(&cx, find(id), None).await.unwrap();
     world.run().await;
     let other = world.drafted(world.draft()).await;
-    cancel(&cx, find(other)).await.unwrap();
+    cancel(&cx, find(other), None).await.unwrap();
     let sql = format!(
         "SELECT body FROM queue_messages WHERE queue = '{}' ORDER BY id",
         queues::WEBHOOK_FANOUT

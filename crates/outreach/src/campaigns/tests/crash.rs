@@ -54,7 +54,7 @@ async fn wherever_a_worker_ends_a_cancelled_campaign_comes_to_its_end(bed: &Bed)
         let draft = super::Draft { rate_per_hour: Some(60), ..world.draft() };
         let id = world.started(draft).await;
         world.step().await;
-        cancel(&bed.cx().await, find(id)).await.unwrap();
+        cancel(&bed.cx().await, find(id), None).await.unwrap();
         until_turn(world.steps.handle(&step_delivery(id)), turns).await;
         world.check(id).await;
         world.run().await;
@@ -78,7 +78,7 @@ async fn wherever_a_worker_ends_what_failed_is_sent_again_once(bed: &Bed) {
         );
         world.run_sql(&sql).await;
         let before = world.sent();
-        let retried = retry_failed(&bed.cx().await, find(id)).await.unwrap();
+        let retried = retry_failed(&bed.cx().await, find(id), None).await.unwrap();
         assert_eq!((retried.recipients, retried.campaign.status), (7, Status::Sending));
         until_turn(world.steps.handle(&step_delivery(id)), turns).await;
         world.check(id).await;

@@ -14,6 +14,7 @@ each_store!(
     a_draft_is_changed_listed_and_deleted,
     everything_that_is_wrong_is_told_at_once,
     another_client_and_another_workspace_see_nothing,
+    no_key_is_the_id_of_a_sequence,
 );
 
 async fn the_same_request_with_the_same_key_is_the_same_campaign(bed: &Bed) {
@@ -176,4 +177,30 @@ async fn another_client_and_another_workspace_see_nothing(bed: &Bed) {
     assert!(draft::by_key(&other, "spring".to_owned(), None).await.unwrap().is_none());
     let theirs = Draft { client: bed.shop(&other).await.id, ..draft };
     assert!(draft::create(&other, theirs).await.unwrap().created, "a key is a workspace's own");
+}
+
+async fn no_key_is_the_id_of_a_sequence(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    let draft = Draft { key: Some("spring".to_owned()), ..world.draft() };
+    let there = world.drafted(draft.clone()).await;
+    for slug in ["spring", "welcome"] {
+        let sql = format!(
+            "INSERT INTO sequences (workspace_id, slug, client_id, active_version, created_at, updated_at)
+             VALUES ({}, '{slug}', {}, 1, 1, 1)",
+            cx.workspace_id().get(),
+            world.client
+        );
+        world.run_sql(&sql).await;
+    }
+    let taken = Draft { key: Some("welcome".to_owned()), ..draft.clone() };
+    for refused in [
+        draft::create(&cx, taken.clone()).await.err(),
+        draft::put(&cx, taken.clone()).await.err(),
+        draft::update(&cx, find(there), taken).await.err(),
+    ] {
+        let Some(DraftError::Invalid(wrong)) = refused else { panic!("{refused:?}") };
+        assert_eq!(wrong[0].field, "external_key", "{wrong:?}");
+    }
+    // What there was before is still found.
+    assert_eq!(draft::create(&cx, draft).await.unwrap().campaign.id, there);
 }

@@ -167,6 +167,12 @@ impl<'a> World<'a> {
         draft::get(&self.bed.cx().await, find(id)).await.unwrap()
     }
 
+    /// Whatever else of its row can be read.
+    pub(super) async fn status_text(&self, id: CampaignId) -> String {
+        let rows = self.rows(&format!("SELECT status FROM campaigns WHERE id = {id}")).await;
+        rows[0].text(0).unwrap().to_owned()
+    }
+
     pub(super) async fn status(&self, id: CampaignId) -> Status {
         self.campaign(id).await.status
     }

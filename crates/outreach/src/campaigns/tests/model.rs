@@ -223,9 +223,9 @@ async fn obey(world: &World<'_>, id: CampaignId, command: Command) -> bool {
             start(&cx, Start { campaign: find(id), when: when(minutes) }).await.map(drop)
         }
         Command::Pause => pause(&cx, find(id), None).await.map(drop),
-        Command::Resume => resume(&cx, find(id)).await.map(drop),
-        Command::Cancel => cancel(&cx, find(id)).await.map(drop),
-        Command::Retry => retry_failed(&cx, find(id)).await.map(drop),
+        Command::Resume => resume(&cx, find(id), None).await.map(drop),
+        Command::Cancel => cancel(&cx, find(id), None).await.map(drop),
+        Command::Retry => retry_failed(&cx, find(id), None).await.map(drop),
         Command::Steps => {
             world.step().await;
             Ok(())
@@ -280,7 +280,7 @@ async fn obeys_like_a_simple_one(bed: &Bed, commands: &[Command]) {
     // Whatever happened, nobody was sent to twice, and it comes to an end.
     world.run().await;
     if world.status(id).await == Status::Paused {
-        resume(&bed.cx().await, find(id)).await.unwrap();
+        resume(&bed.cx().await, find(id), None).await.unwrap();
         world.run().await;
     }
     world.check(id).await;

@@ -162,7 +162,7 @@ async fn a_start_that_was_missed_is_asked_about(bed: &Bed) {
     let missed = world.campaign(late).await;
     assert_eq!((missed.status, missed.paused_in), (Status::Paused, Some(Status::Scheduled)));
     assert_eq!(missed.pause_reason.as_deref(), Some("missed_start"));
-    let resumed = resume(&bed.cx().await, find(late)).await.unwrap().campaign;
+    let resumed = resume(&bed.cx().await, find(late), None).await.unwrap().campaign;
     assert_eq!((resumed.status, resumed.pause_reason), (Status::Snapshotting, None));
     world.run().await;
     assert_eq!((world.sent(), world.status(late).await), (4, Status::Sent));

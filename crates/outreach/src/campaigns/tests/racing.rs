@@ -130,7 +130,7 @@ async fn pausing_while_a_batch_ends_leaves_nothing_behind(bed: &Bed) {
         assert_eq!(paused.campaign.status, Status::Paused);
         world.run().await;
         if round % 3 == 0 {
-            cancel(&cx, find(id)).await.unwrap();
+            cancel(&cx, find(id), None).await.unwrap();
             world.run().await;
             world.check(id).await;
             let open = format!("campaign_batches WHERE campaign_id = {id} AND done_at IS NULL");
@@ -140,7 +140,7 @@ async fn pausing_while_a_batch_ends_leaves_nothing_behind(bed: &Bed) {
         // Somebody hands a batch back that nobody remembers; resuming races with it.
         let within = cx.clone();
         let back = cx.database().write_committed(move |tx| hand_back(tx, &within, id, 1));
-        let (resumed, back) = tokio::join!(resume(&cx, find(id)), back);
+        let (resumed, back) = tokio::join!(resume(&cx, find(id), None), back);
         resumed.unwrap();
         back.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
         world.run().await;

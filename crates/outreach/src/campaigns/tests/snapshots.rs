@@ -5,15 +5,16 @@ use std::task::Poll;
 
 use insta::assert_snapshot;
 use serde_json::json;
+use tidings_people::consent::audiences;
 use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
 
 use super::{World, find, put_template, step_delivery};
 use crate::campaigns::batches::{self, Finished};
 use crate::campaigns::brake::Came;
-use crate::campaigns::control::{ControlError, Start, start};
+use crate::campaigns::control::{ControlError, Start, When, start};
 use crate::campaigns::draft::{self, Draft};
-use crate::campaigns::{Content, Status, Template, broadcast};
+use crate::campaigns::{Content, Schedule, Status, Template, broadcast};
 
 each_store!(
     everybody_is_written_down_once_and_those_who_are_skipped_with_the_reason,
@@ -21,6 +22,8 @@ each_store!(
     what_is_sent_does_not_change_after_the_start,
     a_campaign_that_means_nobody_is_sent,
     what_cannot_be_sent_does_not_start,
+    who_is_overtaken_in_his_last_turn_still_goes_on,
+    a_start_in_many_years_is_refused,
     a_template_that_is_gone_by_then_makes_it_fail,
     who_is_erased_meanwhile_is_not_sent_to_and_counted,
     who_is_erased_while_he_is_being_written_down_leaves_no_address,
@@ -76,9 +79,20 @@ async fn the_broadcast_is_recorded_as_the_seed_has_it(bed: &Bed) {
     let (world, cx) = (World::new(bed).await, bed.cx().await);
     world.crowd(3).await;
     put_template(&cx, "broadcasts/april", "What's new in April").await;
+    let slug: tidings_access::Slug = "news".parse().unwrap();
+    let name = tidings_access::DisplayName::from(&slug);
+    let create = audiences::Create { slug, name, double_opt_in: false, confirm_template_key: None };
+    audiences::create(&cx, create).await.unwrap();
+    world
+        .run_sql(
+            "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, agreed_at, created_at, updated_at)
+             SELECT l.workspace_id, l.id, a.id, 'subscribed', 1, 1, 1 FROM leads l, audiences a",
+        )
+        .await;
     let template = Some(Template { key: "broadcasts/april".to_owned(), version: None });
     let draft = Draft {
         key: Some("product-update-2026-04".to_owned()),
+        audience: Some("news".parse().unwrap()),
         filter: json!({"not": {"any": [{"tag": "x"}, {"contacts": ["p0@example.org"]}]}}),
         content: Content { template, ..Content::default() },
         ..world.draft()
@@ -92,8 +106,11 @@ async fn the_broadcast_is_recorded_as_the_seed_has_it(bed: &Bed) {
     {
       "PK": "BROADCAST",
       "SK": "2026-07-01T12:00:00.000Z#product-update-2026-04",
+      "audience": "news",
       "audienceSize": 2,
       "broadcastId": "product-update-2026-04",
+      "campaignId": 1,
+      "clientId": 1,
       "filters": {
         "not": {
           "any": [
@@ -122,12 +139,19 @@ async fn the_broadcast_is_recorded_as_the_seed_has_it(bed: &Bed) {
         tidings_kernel::Key::new("STATS#product-update-2026-04", "COUNTERS"),
     );
     items.update(update.add("openCount", 7).add("bounceCount", 1)).await.unwrap();
-    let found = broadcast::get(&cx, "product-update-2026-04").await.unwrap().unwrap();
+    let found = broadcast::get(&cx, "product-update-2026-04", None).await.unwrap().unwrap();
     assert_eq!(found.item, item);
     assert_eq!(found.counts, [0, 7, 0, 1, 0]);
-    assert!(broadcast::get(&cx, "nothing").await.unwrap().is_none());
+    assert!(broadcast::get(&cx, "nothing", None).await.unwrap().is_none());
     let list = broadcast::List { limit: 20, ..Default::default() };
     assert_eq!(broadcast::list(&cx, list.clone()).await.unwrap().0, [found]);
+    // Another client sees nothing of it.
+    let other = Some((world.client.get() + 1).into());
+    assert!(broadcast::get(&cx, "product-update-2026-04", other).await.unwrap().is_none());
+    let theirs = broadcast::List { client: other, ..list.clone() };
+    assert!(broadcast::list(&cx, theirs).await.unwrap().0.is_empty());
+    let ours = broadcast::List { client: Some(world.client), ..list.clone() };
+    assert_eq!(broadcast::list(&cx, ours).await.unwrap().0.len(), 1);
     let later = broadcast::List { from: Some("2026-07-02T00:00:00Z".parse().unwrap()), ..list };
     assert!(broadcast::list(&cx, later).await.unwrap().0.is_empty());
 }
@@ -146,7 +170,7 @@ async fn what_is_sent_does_not_change_after_the_start(bed: &Bed) {
     let frozen = campaign.content_for(None).template.unwrap();
     assert_eq!(frozen.version, Some(1));
     assert_eq!(campaign.sender.from_email.as_deref(), Some("hello@example.org"));
-    let record = broadcast::get(&cx, &campaign.key()).await.unwrap().unwrap();
+    let record = broadcast::get(&cx, &campaign.key(), None).await.unwrap().unwrap();
     assert_eq!(record.item.text("subject"), Some("One"));
 }
 
@@ -156,7 +180,7 @@ async fn a_campaign_that_means_nobody_is_sent(bed: &Bed) {
     world.run().await;
     let campaign = world.campaign(id).await;
     assert_eq!((campaign.status, campaign.progress.recipients), (Status::Sent, 0));
-    assert!(broadcast::get(&bed.cx().await, &campaign.key()).await.unwrap().is_some());
+    assert!(broadcast::get(&bed.cx().await, &campaign.key(), None).await.unwrap().is_some());
 }
 
 async fn what_cannot_be_sent_does_not_start(bed: &Bed) {
@@ -174,6 +198,48 @@ async fn what_cannot_be_sent_does_not_start(bed: &Bed) {
     assert_eq!(fields, ["template", "sender"]);
     assert_eq!(world.status(id).await, Status::Draft);
     assert_eq!(world.count("queue_messages").await, 0);
+}
+
+async fn who_is_overtaken_in_his_last_turn_still_goes_on(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.crowd(30).await;
+    // Three turns of four people each are not enough, so somebody is overtaken in his last one if another is ahead by a
+    // page at any moment. Whoever it was: it ends, although the one who was faster is never heard of again.
+    for turns in 0..24 {
+        let id = world.started(world.draft()).await;
+        let (one, first) = (std::sync::Arc::clone(&world.steps), step_delivery(id));
+        let slow = one.handle(&first);
+        let mut slow = pin!(slow);
+        for _ in 0..turns {
+            let polled = std::future::poll_fn(|context| Poll::Ready(slow.as_mut().poll(context)));
+            if polled.await.is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        // The other one writes a page, and its message is lost with it.
+        let (other, again) = (std::sync::Arc::clone(&world.steps), step_delivery(id));
+        tidings_testbed::until_turn(other.handle(&again), turns).await;
+        let sql = format!("DELETE FROM queue_messages WHERE body LIKE '%:{id}%'");
+        world.run_sql(&sql).await;
+        slow.await;
+        world.run().await;
+        assert_eq!(world.status(id).await, Status::Sent, "after {turns} turns");
+    }
+}
+
+async fn a_start_in_many_years_is_refused(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    let id = world.drafted(world.draft()).await;
+    let local = "2036-01-01T09:00".parse().unwrap();
+    for schedule in [Schedule::At("2027-07-02T00:00:00Z".parse().unwrap()), Schedule::Local(local)]
+    {
+        let when = Some(When::Then(schedule));
+        let refused = start(&cx, Start { campaign: find(id), when }).await.unwrap_err();
+        let ControlError::Invalid(wrong) = refused else { panic!("{refused}") };
+        assert_eq!(wrong[0].field, "scheduled_at");
+    }
+    assert_eq!(world.status(id).await, Status::Draft);
 }
 
 async fn a_template_that_is_gone_by_then_makes_it_fail(bed: &Bed) {

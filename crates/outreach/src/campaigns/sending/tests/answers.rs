@@ -31,6 +31,8 @@ fn why() -> String {
 async fn each_answer_has_its_end(bed: &Bed) {
     let world = World::new(bed, 6).await;
     let sending = world.campaign(6).await;
+    // One of six is enough for the brake.
+    world.run("UPDATE campaigns SET brake_released_at = 1").await;
     world.provider.answers("p001@example.org", SendError::Refused(why()));
     world.provider.answers("p002@example.org", SendError::Later(why()));
     world.provider.answers("p003@example.org", SendError::Uncertain(why()));

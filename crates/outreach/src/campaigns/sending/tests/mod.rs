@@ -3,6 +3,7 @@
 mod answers;
 mod crash;
 mod logs;
+mod merged;
 mod stories;
 mod whole;
 

@@ -5,14 +5,17 @@ use tidings_delivery::eligibility::rules::Cap;
 use tidings_delivery::eligibility::settings::{self, Sending as SendingTimes};
 use tidings_delivery::templates;
 use tidings_jobs::Outcome;
+use tidings_kernel::{Outgoing, QueueEngine as _, queues};
 use tidings_people::consent::subscriptions::{self, Unsubscribe};
 use tidings_people::consent::{Act, By, Proof, Scope, Whom};
 use tidings_people::suppression::{self, Kind, Suppress};
 use tidings_testbed::{Bed, each_store};
 
 use super::{AT_ONCE, World, worker};
-use crate::campaigns::Status;
+use crate::campaigns::draft::Find;
 use crate::campaigns::tallies::Kind as Tally;
+use crate::campaigns::why::why;
+use crate::campaigns::{Status, control};
 
 each_store!(
     everybody_is_sent_to_once_however_often_a_batch_comes,
@@ -20,6 +23,10 @@ each_store!(
     who_left_since_is_skipped_with_the_reason,
     who_must_wait_is_moved_to_a_later_batch,
     a_pause_takes_effect_within_one_handful,
+    a_node_that_stops_leaves_nobody_uncertain,
+    who_leaves_while_a_batch_takes_long_is_asked_about_again,
+    a_batch_that_nobody_can_work_on_pauses_the_campaign,
+    who_is_in_quiet_hours_gets_it_in_the_morning,
     a_cancelled_campaign_sends_nothing_more,
     each_gets_his_variant,
     who_lacks_a_required_variable_fails_alone,
@@ -195,6 +202,110 @@ async fn a_pause_takes_effect_within_one_handful(bed: &Bed) {
     sending.feed().await;
     assert_eq!(world.work().await, 1);
     sending.check_end("after it was resumed").await;
+}
+
+async fn a_node_that_stops_leaves_nobody_uncertain(bed: &Bed) {
+    let mut world = World::new(bed, 20).await;
+    let (tell, stop) = tidings_jobs::Stop::new();
+    world.worker = world.worker.until(stop);
+    let sending = world.campaign(20).await;
+    // While the second handful is on its way.
+    let hook = move |asked| {
+        if asked == AT_ONCE + 1 {
+            tell.send_replace(true);
+        }
+        Vec::new()
+    };
+    *world.provider.meanwhile.lock().unwrap() =
+        Some((bed.access.database().clone(), Box::new(hook)));
+    let outcome = world.handle(&sending.messages[0]).await;
+    assert!(matches!(&outcome, Outcome::Wait { after, .. } if after.is_zero()), "{outcome:?}");
+    assert_eq!(world.provider.taken().len(), 2 * AT_ONCE);
+    let statuses = sending.statuses().await;
+    assert_eq!((statuses["sent"], statuses["pending"]), (8, 12), "{statuses:?}");
+    // Whatever it still gets it gives back.
+    let again = world.handle(&sending.messages[0]).await;
+    assert!(matches!(again, Outcome::Wait { .. }), "{again:?}");
+    assert_eq!(world.provider.taken().len(), 2 * AT_ONCE);
+    let other = worker(bed, &world.provider, "node-2").await.handler();
+    assert_eq!(other.handle(&super::delivery(&sending.messages[0])).await, Outcome::Done);
+    sending.check_end("after another node went on").await;
+}
+
+async fn who_leaves_while_a_batch_takes_long_is_asked_about_again(bed: &Bed) {
+    let world = World::new(bed, 12).await;
+    let sending = world.campaign(12).await;
+    let leave = format!(
+        "UPDATE leads SET unsubscribed_at = 5 WHERE id = {}",
+        world.people.last().unwrap().0
+    );
+    // Each message takes two seconds.
+    let clock = bed.clock.clone();
+    let hook = move |asked| {
+        clock.advance(jiff::Span::new().seconds(2));
+        (asked == 2).then(|| leave.clone()).into_iter().collect()
+    };
+    *world.provider.meanwhile.lock().unwrap() =
+        Some((bed.access.database().clone(), Box::new(hook)));
+    let outcome = world.handle(&sending.messages[0]).await;
+    assert!(matches!(&outcome, Outcome::Wait { after, .. } if after.is_zero()), "{outcome:?}");
+    assert_eq!(world.provider.taken().len(), AT_ONCE);
+    while world.handle(&sending.messages[0]).await != Outcome::Done {}
+    let why = sending.column("p012@example.org", "skip_reason").await;
+    assert_eq!(why.as_deref(), Some("global_unsubscribe"));
+    sending.check_end("after some took long").await;
+}
+
+async fn a_batch_that_nobody_can_work_on_pauses_the_campaign(bed: &Bed) {
+    let world = World::new(bed, 4).await;
+    let sending = world.campaign(2).await;
+    let cx = bed.cx().await;
+    let find = Find { id: sending.campaign, client: None };
+    let first = sending.id("p001@example.org").await;
+    // It names somebody who is not of this campaign.
+    let broken = sending.messages[0].replace('[', "[99999,");
+    let send = |body: &str| Outgoing::new(&queues::CAMPAIGN_EMAIL, body);
+    bed.queues.send(vec![send(&broken), send(&sending.messages[1])]).await.unwrap();
+    for _ in 0..queues::CAMPAIGN_EMAIL.max_receives {
+        assert_eq!(sending.status().await, Status::Sending);
+        world.work().await;
+        bed.advance(20).await;
+    }
+    assert_eq!(sending.status().await, Status::Paused);
+    let rows = world.rows("SELECT pause_reason FROM campaigns").await;
+    let reason = rows[0].text(0).unwrap();
+    assert!(reason.starts_with("stuck: 1 of 3 recipients of batch campaign-"), "{reason}");
+    let told = why(&cx, find, "p001@example.org".parse().unwrap()).await.unwrap();
+    assert!(told.steps[0].told.contains("is paused: stuck: "), "{:?}", told.steps[0]);
+    // Whoever has no end goes with another batch.
+    control::resume(&cx, find, None).await.unwrap();
+    sending.feed().await;
+    world.work().await;
+    sending.check_end("after it was resumed").await;
+    assert_eq!(sending.id("p001@example.org").await, first);
+}
+
+async fn who_is_in_quiet_hours_gets_it_in_the_morning(bed: &Bed) {
+    let world = World::new(bed, 3).await;
+    let at = |text: &str| text.parse().unwrap();
+    // It is noon in UTC, and nine in the evening in Tokyo.
+    let quiet = SendingTimes { quiet: Some((at("20:00"), at("08:00"))), ..SendingTimes::default() };
+    settings::put(&bed.cx().await, quiet).await.unwrap();
+    let sql = "UPDATE leads SET timezone = 'Asia/Tokyo' WHERE id";
+    world.run(&format!("{sql} = {}", world.people[1].0)).await;
+    let sending = world.campaign(3).await;
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    assert_eq!(world.provider.taken(), ["p001@example.org", "p003@example.org"]);
+    let due = sending.column("p002@example.org", "due_at").await.unwrap();
+    let due = Timestamp::from_millisecond(due.parse().unwrap()).unwrap();
+    assert_eq!(due.to_string(), "2026-07-01T23:00:00Z");
+    bed.advance(11 * 60 - 1).await;
+    sending.feed().await;
+    assert_eq!(world.work().await, 0, "it is a minute before eight there");
+    bed.advance(1).await;
+    sending.feed().await;
+    assert_eq!(world.work().await, 1);
+    sending.check_end("in the morning").await;
 }
 
 async fn a_cancelled_campaign_sends_nothing_more(bed: &Bed) {

@@ -64,7 +64,7 @@ async fn a_campaign_reaches_everybody_once(bed: &Bed) {
     pause(&bed.cx().await, find, None).await.unwrap();
     work(&world).await;
     assert_eq!(world.provider.asked(), 0);
-    resume(&bed.cx().await, find).await.unwrap();
+    resume(&bed.cx().await, find, None).await.unwrap();
     work(&world).await;
     assert_eq!(world.provider.taken().len(), 120);
     sending.check_end("after all").await;
@@ -75,6 +75,8 @@ async fn who_failed_is_tried_again_with_another_batch(bed: &Bed) {
     let world = World::new(bed, 9).await;
     let sending = started(&world).await;
     let find = Find { id: sending.campaign, client: None };
+    // One of nine is enough for the brake.
+    world.run("UPDATE campaigns SET brake_released_at = 1").await;
     for _ in 0..10 {
         world.provider.answers("p003@example.org", SendError::Later("451".to_owned()));
     }
@@ -89,7 +91,7 @@ async fn who_failed_is_tried_again_with_another_batch(bed: &Bed) {
     assert_eq!(world.provider.taken().len(), 7);
     // Once more, and he is not given up at the first "not now".
     world.provider.answers("p003@example.org", SendError::Later("451".to_owned()));
-    retry_failed(&bed.cx().await, find).await.unwrap();
+    retry_failed(&bed.cx().await, find, None).await.unwrap();
     work(&world).await;
     bed.advance(5).await;
     work(&world).await;

@@ -1,0 +1,83 @@
+//! Two recipients who turn out to be one person while the campaign is on its way: he gets it once.
+
+use tidings_jobs::Outcome;
+use tidings_testbed::{Bed, each_store};
+
+use super::{Sending, World};
+use crate::campaigns::tallies::Kind as Tally;
+
+each_store!(
+    who_is_one_person_by_now_gets_it_once,
+    who_has_it_as_somebody_else_does_not_get_it_again,
+    who_cannot_get_it_as_one_gets_it_as_the_other,
+);
+
+/// What a merge does to the relations that matter here.
+async fn merge(world: &World<'_>, winner: &str, loser: &str) {
+    let id = |email| world.people.iter().find(|(_, one)| one == email).unwrap().0;
+    let (winner, loser) = (id(winner), id(loser));
+    for sql in [
+        format!("UPDATE leads SET merged_into_id = {winner}, merged_at = 5 WHERE id = {loser}"),
+        format!("UPDATE channel_identities SET lead_id = {winner} WHERE lead_id = {loser}"),
+    ] {
+        world.run(&sql).await;
+    }
+}
+
+async fn check_skipped(sending: &Sending<'_, '_>, email: &str) {
+    let status = sending.column(email, "status").await;
+    let why = sending.column(email, "skip_reason").await;
+    assert_eq!(
+        (status.as_deref(), why.as_deref()),
+        (Some("skipped"), Some("duplicate")),
+        "{email}"
+    );
+}
+
+async fn who_is_one_person_by_now_gets_it_once(bed: &Bed) {
+    let world = World::new(bed, 8).await;
+    let sending = world.campaign(4).await;
+    // In one batch, in another one, and one who was merged twice.
+    merge(&world, "p001@example.org", "p002@example.org").await;
+    merge(&world, "p007@example.org", "p003@example.org").await;
+    merge(&world, "p006@example.org", "p007@example.org").await;
+    for message in &sending.messages {
+        assert_eq!(world.handle(message).await, Outcome::Done);
+    }
+    for email in ["p002@example.org", "p006@example.org", "p007@example.org"] {
+        check_skipped(&sending, email).await;
+    }
+    assert_eq!(world.provider.taken().len(), 5);
+    assert_eq!(sending.tallies().await.get(Tally::Skipped, "duplicate"), 3);
+    sending.check_end("with three who are others").await;
+}
+
+async fn who_has_it_as_somebody_else_does_not_get_it_again(bed: &Bed) {
+    let world = World::new(bed, 4).await;
+    let sending = world.campaign(2).await;
+    // The later one goes first.
+    assert_eq!(world.handle(&sending.messages[1]).await, Outcome::Done);
+    merge(&world, "p001@example.org", "p003@example.org").await;
+    // What nobody knows of may have come.
+    let lost = sending.id("p004@example.org").await;
+    let sql = "UPDATE campaign_recipients SET status = 'uncertain', sent_at = NULL";
+    world.run(&format!("{sql} WHERE id = {lost}")).await;
+    merge(&world, "p002@example.org", "p004@example.org").await;
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    check_skipped(&sending, "p001@example.org").await;
+    check_skipped(&sending, "p002@example.org").await;
+    assert_eq!(world.provider.taken(), ["p003@example.org", "p004@example.org"]);
+}
+
+async fn who_cannot_get_it_as_one_gets_it_as_the_other(bed: &Bed) {
+    let world = World::new(bed, 2).await;
+    let sending = world.campaign(1).await;
+    merge(&world, "p001@example.org", "p002@example.org").await;
+    let sql = "UPDATE campaign_recipients SET status = 'skipped', skip_reason = 'hard_bounce'
+               WHERE email = 'p001@example.org'";
+    world.run(sql).await;
+    for message in &sending.messages {
+        assert_eq!(world.handle(message).await, Outcome::Done);
+    }
+    assert_eq!(world.provider.taken(), ["p002@example.org"]);
+}
