@@ -64,6 +64,7 @@ impl<'a> World<'a> {
             access: bed.access.clone(),
             versions: versions.clone(),
             messages: Messages::new(templates.clone()),
+            inbox: Arc::default(),
         };
         let provider = Arc::default();
         let world = Self { bed, provider, versions, tools, templates };

@@ -41,6 +41,7 @@ fn assign_within(steps: &mut [Step], prefix: &str, pointer: &str) {
             | Action::Wait(_)
             | Action::Tag { .. }
             | Action::Set(_)
+            | Action::Inbox(_)
             | Action::Webhook { .. }
             | Action::Exit { .. } => {}
         }

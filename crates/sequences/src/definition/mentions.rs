@@ -83,6 +83,7 @@ fn collect<'d>(steps: &'d [Step], all: &mut Vec<&'d Step>) {
             | Action::Wait(_)
             | Action::Tag { .. }
             | Action::Set(_)
+            | Action::Inbox(_)
             | Action::Webhook { .. }
             | Action::Exit { .. } => {}
         }

@@ -74,6 +74,10 @@ fn shape(Place { op, .. }: &Place) -> String {
             let values: Vec<_> = values.iter().map(set).collect();
             format!("[\"set {}\"]", escaped(&values.join(", ")))
         }
+        Op::Inbox { message, .. } => {
+            let title = escaped(&message.title_text());
+            format!("[/\"inbox {}<br/>{title}\"/]", escaped(message.inbox.as_str()))
+        }
         Op::Webhook { event, .. } => format!("[/\"webhook {}\"/]", escaped(event)),
         Op::Exit { reason: Some(reason) } => format!("([\"exit: {}\"])", escaped(reason)),
         Op::Exit { reason: None } => "([\"exit\"])".to_owned(),
@@ -99,6 +103,7 @@ fn edges(op: &Op) -> Vec<(Option<String>, usize)> {
         | Op::Wait { .. }
         | Op::Tag { .. }
         | Op::Set { .. }
+        | Op::Inbox { .. }
         | Op::Webhook { .. }
         | Op::Exit { .. } => op.nexts().into_iter().map(|to| (None, to)).collect(),
     }
@@ -146,6 +151,7 @@ fn in_words(condition: &Condition) -> String {
         Condition::Any(parts) => joined(parts, " or "),
         Condition::Not(inner) => format!("not {}", in_words(inner)),
         Condition::Audience(slug) => format!("in audience {slug}"),
+        Condition::Segment(slug) => format!("in segment {slug}"),
         Condition::Tag(tag) => format!("tagged {tag}"),
         Condition::Known(subject, test) => {
             let test_name = test.name().replace('_', " ");

@@ -29,6 +29,8 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use tidings_access::Slug;
 use tidings_delivery::templates::TemplateKey;
+use tidings_inbox::keys::{Category, InboxKey};
+use tidings_inbox::ttl::Ttl;
 use tidings_outreach::audience::{Condition, Test};
 use tidings_people::contacts::Tag;
 
@@ -40,7 +42,7 @@ pub use self::path::PathError;
 pub use self::program::{Op, Place, Program, choose, is_same};
 pub use self::read::{
     MAX_BRANCHES, MAX_BYTES, MAX_CLAUSES, MAX_DEPTH, MAX_EVENTS, MAX_EXITS, MAX_STEPS,
-    MAX_VARIANTS, from_json, from_json_for, line_of, mark, read, read_for,
+    MAX_VARIANTS, Marked, from_json, from_json_for, line_of, mark, parse_file, read, read_for,
 };
 pub use self::schema::schema;
 pub use self::written::to_json;
@@ -189,6 +191,8 @@ pub enum Action {
     },
     /// Attributes of the person. A text may have `$.…` for what the trigger's data says there.
     Set(BTreeMap<String, Setting>),
+    /// A message to the inbox inside an app.
+    Inbox(InboxMessage),
     /// Tells the endpoints of the workspace's webhooks.
     Webhook {
         /// The author's name for what is told.
@@ -199,6 +203,24 @@ pub enum Action {
     Exit {
         reason: Option<String>,
     },
+}
+
+/// What somebody finds in the inbox inside an app. What is not fixed is in the trigger's data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InboxMessage {
+    pub inbox: InboxKey,
+    pub title: Setting,
+    pub body: Option<InboxBody>,
+    pub cta_uri: Option<Setting>,
+    pub category: Option<Category>,
+    pub expires_in: Option<Ttl>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum InboxBody {
+    One(Setting),
+    /// An object, each field of which may be of the trigger's data.
+    Fields(BTreeMap<String, Setting>),
 }
 
 /// One mail, or one of several that are tried against each other.

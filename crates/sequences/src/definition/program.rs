@@ -11,7 +11,8 @@ use serde_json::Value;
 use tidings_people::contacts::Tag;
 
 use super::{
-    Action, Branch, Check, Clause, Definition, Mails, Path, Setting, Step, Wait, WaitFor, filter,
+    Action, Branch, Check, Clause, Definition, InboxBody, InboxMessage, Mails, Path, Setting, Step,
+    Wait, WaitFor, filter,
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +66,10 @@ pub enum Op {
         values: BTreeMap<String, Setting>,
         next: usize,
     },
+    Inbox {
+        message: InboxMessage,
+        next: usize,
+    },
     Webhook {
         event: String,
         data: BTreeMap<String, Setting>,
@@ -107,6 +112,7 @@ impl Op {
             | Self::Wait { next, .. }
             | Self::Tag { next, .. }
             | Self::Set { next, .. }
+            | Self::Inbox { next, .. }
             | Self::Webhook { next, .. } => vec![*next],
             Self::WaitFor { came, late, .. } => vec![*came, *late],
             Self::Check { yes, no, .. } => vec![*yes, *no],
@@ -148,6 +154,44 @@ impl Setting {
     }
 }
 
+impl InboxMessage {
+    /// What it is called, for those who look at the sequence.
+    pub fn title_text(&self) -> String {
+        match &self.title {
+            Setting::Value(value) => text_of(value),
+            Setting::FromTrigger(path) => path.text.clone(),
+        }
+    }
+
+    /// What it is called for somebody whom this data let in.
+    pub fn title(&self, data: &Value) -> String {
+        self.title.value(data).map(text_of).unwrap_or_default()
+    }
+
+    pub fn cta_uri(&self, data: &Value) -> Option<String> {
+        Some(text_of(self.cta_uri.as_ref()?.value(data)?))
+    }
+
+    pub fn body(&self, data: &Value) -> Value {
+        match &self.body {
+            None => Value::Null,
+            Some(InboxBody::One(one)) => one.value(data).cloned().unwrap_or_default(),
+            Some(InboxBody::Fields(fields)) => {
+                let value = |setting: &Setting| setting.value(data).cloned().unwrap_or_default();
+                fields.iter().map(|(name, setting)| (name.clone(), value(setting))).collect()
+            }
+        }
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
 /// Alike for values that are the same. `None` for lists and objects, and for nothing.
 pub(super) fn key_of(value: &Value) -> Option<(bool, String)> {
     match value {
@@ -178,6 +222,7 @@ fn branches_of(step: &Step) -> Vec<&[Step]> {
         | Action::Wait(_)
         | Action::Tag { .. }
         | Action::Set(_)
+        | Action::Inbox(_)
         | Action::Webhook { .. }
         | Action::Exit { .. } => Vec::new(),
     }
@@ -233,6 +278,7 @@ fn op(action: &Action, next: usize, entries: &[usize]) -> Op {
         }
         Action::Tag { add, remove } => Op::Tag { add: add.clone(), remove: remove.clone(), next },
         Action::Set(values) => Op::Set { values: values.clone(), next },
+        Action::Inbox(message) => Op::Inbox { message: message.clone(), next },
         Action::Webhook { event, data } => {
             Op::Webhook { event: event.clone(), data: data.clone(), next }
         }

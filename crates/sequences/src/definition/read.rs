@@ -5,6 +5,7 @@
 //! (`times`). Not here: whether what it names is there, such as its client and its templates (`versions`).
 
 mod fields;
+mod inbox;
 mod marked;
 mod steps;
 mod times;
@@ -13,6 +14,7 @@ mod whole;
 use serde_json::Value;
 
 use self::fields::{Node, Reader};
+pub use self::marked::{Marked, parse as parse_file};
 use super::{Definition, Fault};
 
 #[cfg(test)]

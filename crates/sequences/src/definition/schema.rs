@@ -150,6 +150,7 @@ fn definitions() -> Value {
                 &described("settings", "Attributes of the person. A null takes one away"),
             ),
         ),
+        ("inbox", inbox()),
         ("webhook", webhook()),
         ("exit", exit()),
     ];
@@ -362,6 +363,25 @@ fn tag() -> Value {
         "properties": { "add": tags, "remove": tags },
     });
     one_key("tag", &change)
+}
+
+fn inbox() -> Value {
+    let text = |most: usize, description: &str| json!({ "type": "string", "minLength": 1, "maxLength": most, "description": description });
+    let message = json!({
+        "type": "object",
+        "description": "Puts a message into the inbox inside an app. Who has no user id is passed over",
+        "additionalProperties": false,
+        "required": ["inbox", "title"],
+        "properties": {
+            "inbox": text(128, "Which inbox, such as app"),
+            "title": text(200, "What it is called. $.plan is what the trigger's data has there"),
+            "body": { "description": "What it says: a text, or any JSON that the app understands. Directly under a name $.plan is what the trigger's data has there" },
+            "cta_uri": text(2048, "Where it leads: an address, a path, or an address of an app"),
+            "category": { "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$", "description": "What kind of message it is" },
+            "expires_in": { "type": "string", "pattern": "^[0-9]+[dms]$", "description": "How long it lives: days, minutes or seconds, such as 30d" },
+        },
+    });
+    one_key("inbox", &message)
 }
 
 fn webhook() -> Value {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use tidings_inbox::keys::Category;
 use tidings_outreach::audience::Condition;
 
 use super::read::{DEFAULT_TIMEOUT, is_path, written_duration, written_time, written_weekday};
 use super::{
-    Action, Branch, Check, Clause, Definition, Exit, Mail, Mails, Mapping, OneOff, Path, Reentry,
-    Setting, Step, Trigger, Wait, WaitFor, Window, ids,
+    Action, Branch, Check, Clause, Definition, Exit, InboxBody, InboxMessage, Mail, Mails, Mapping,
+    OneOff, Path, Reentry, Setting, Step, Trigger, Wait, WaitFor, Window, ids,
 };
 
 /// What is as it would be anyway is left out.
@@ -174,6 +175,7 @@ fn action(action: &Action) -> Value {
             json!({ "tag": tags })
         }
         Action::Set(values) => json!({ "set": settings(values) }),
+        Action::Inbox(message) => json!({ "inbox": written_inbox(message) }),
         Action::Webhook { event, data } if data.is_empty() => {
             json!({ "webhook": { "event": event } })
         }
@@ -199,16 +201,32 @@ fn written_check(check: &Check) -> Value {
     }
 }
 
+fn written_inbox(message: &InboxMessage) -> Value {
+    let body = message.body.as_ref().map(|body| match body {
+        InboxBody::One(one) => setting(one),
+        InboxBody::Fields(fields) => settings(fields),
+    });
+    object(json!({
+        "inbox": message.inbox.as_str(),
+        "title": setting(&message.title),
+        "body": body,
+        "cta_uri": message.cta_uri.as_ref().map(setting),
+        "category": message.category.as_ref().map(Category::as_str),
+        "expires_in": message.expires_in.map(|ttl| ttl.to_string()),
+    }))
+}
+
 fn settings(settings: &BTreeMap<String, Setting>) -> Value {
-    let written = |(name, setting): (&String, &Setting)| {
-        let value = match setting {
-            Setting::FromTrigger(path) => json!(path.text),
-            Setting::Value(Value::String(text)) if is_path(text) || text.starts_with("$$") => {
-                json!(format!("${text}"))
-            }
-            Setting::Value(value) => value.clone(),
-        };
-        (name.clone(), value)
-    };
+    let written = |(name, value): (&String, &Setting)| (name.clone(), setting(value));
     Value::Object(settings.iter().map(written).collect::<Map<_, _>>())
+}
+
+fn setting(setting: &Setting) -> Value {
+    match setting {
+        Setting::FromTrigger(path) => json!(path.text),
+        Setting::Value(Value::String(text)) if is_path(text) || text.starts_with("$$") => {
+            json!(format!("${text}"))
+        }
+        Setting::Value(value) => value.clone(),
+    }
 }

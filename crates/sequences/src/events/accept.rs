@@ -6,9 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tidings_access::{Cx, StorageError};
-use tidings_jobs::contracts::{Contract as _, Origin, SequenceEvent};
+use tidings_jobs::contracts::{Contract as _, LeadIngestion, Origin, SequenceEvent};
+use tidings_jobs::happened::{by_anonymous_id, by_email, by_user_id};
 use tidings_kernel::{
-    Expect, Item, ItemStore, Key, Outgoing, StoreError, Txn, hex, queues, tables,
+    Expect, Item, ItemStore, Key, Outgoing, StoreError, Txn, hex, plain, queues, tables,
 };
 use tidings_people::contacts::MAX_USER_ID;
 use tidings_people::{heard, race};
@@ -25,12 +26,21 @@ pub const MAX_DEPTH: usize = 8;
 /// The longest id of an event, in characters.
 pub const MAX_MESSAGE_ID: usize = 255;
 
-/// So many events are written in one transaction: each is two writes, and all of them fit with the most data.
-const AT_ONCE: usize = 40;
+/// So many events are written in one transaction: each is three writes, and all of them fit with the most data.
+const AT_ONCE: usize = 30;
 /// So long an id is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// What begins so, only the system itself tells.
-const OURS: [&str; 3] = [heard::UNSUBSCRIBED, heard::SUPPRESSED, "email."];
+const OURS: [&str; 7] = [
+    heard::UNSUBSCRIBED,
+    heard::SUPPRESSED,
+    "email.",
+    "segment.",
+    // What timelines take for an order to derive everything anew.
+    "contact.merged",
+    "contact.unmerged",
+    "contact.rebuild",
+];
 
 /// An event that will be worked on, or was before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,14 +107,17 @@ struct New {
     /// Whether the caller can tell it again under the same id.
     is_named: bool,
     body: String,
+    /// For the timeline of whoever it is about.
+    timeline: Option<Outgoing>,
 }
 
 impl New {
     fn of(cx: &Cx, event: Event) -> Self {
         let is_named = event.message_id.is_some();
-        let message_id = event.message_id.unwrap_or_else(random);
+        let message_id = event.message_id.clone().unwrap_or_else(random);
         let hash = hex(&Sha256::digest(&message_id));
         let id = hash[..32].to_owned();
+        let timeline = on_timeline(cx, &event, &hash);
         let mut data = event.data;
         if let Some(at) = event.occurred_at {
             data.entry("timestamp").or_insert_with(|| Value::String(at.to_string()));
@@ -124,7 +137,7 @@ impl New {
         // The two characters that JSON leaves as they are and SQS does not carry.
         let body = body.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
         let accepted = Accepted { id, message_id, replayed: false };
-        Self { accepted, hash, is_named, body }
+        Self { accepted, hash, is_named, body, timeline }
     }
 
     fn key(&self) -> Key {
@@ -135,6 +148,40 @@ impl New {
         let until = now.saturating_add(REMEMBERED).unwrap_or(Timestamp::MAX);
         tables::MAIN.bare_item(&self.key()).with("ttl", until.as_second())
     }
+}
+
+/// What people do is on their timelines, whether a sequence listens or not. `None` if it is about nobody.
+fn on_timeline(cx: &Cx, event: &Event, hash: &str) -> Option<Outgoing> {
+    let email = event.email.as_ref().map(|email| by_email(email.as_str()));
+    let user_id = event.user_id.as_deref().map(by_user_id);
+    let anonymous_id = event.anonymous_id.as_deref().map(by_anonymous_id);
+    let identities: Vec<_> = email.into_iter().chain(user_id).chain(anonymous_id).collect();
+    if identities.is_empty() {
+        return None;
+    }
+    let is_kept =
+        |(name, value): &(&String, &Value)| !name.is_empty() && plain::to_value(value).is_ok();
+    let data = event.data.iter().filter(is_kept).map(|(name, value)| (name.clone(), value.clone()));
+    let told = LeadIngestion {
+        workspace: cx.workspace().clone(),
+        source_type: "api".to_owned(),
+        source: "events".to_owned(),
+        event_type: event.name.clone(),
+        external_event_id: hash.to_owned(),
+        occurred_at: event
+            .occurred_at
+            .unwrap_or(cx.now())
+            .clamp(Timestamp::UNIX_EPOCH, cx.now().max(Timestamp::UNIX_EPOCH)),
+        received_at: cx.now(),
+        identities,
+        object_id: None,
+        object_id_ref: None,
+        payload: Some(data.collect()),
+        raw_payload: None,
+        metadata: None,
+    };
+    let body = told.to_body().ok()?.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+    Some(Outgoing::new(&queues::LEAD_INGESTION, body))
 }
 
 fn random() -> String {
@@ -152,6 +199,7 @@ async fn write(cx: &Cx, items: &dyn ItemStore, events: &mut [New]) -> Result<(),
                 txn = txn.put(&tables::MAIN, event.mark(cx.now()), Expect::Absent);
             }
             txn = txn.enqueue(Outgoing::new(&queues::SEQUENCE_EVENTS, event.body.clone()));
+            txn = event.timeline.iter().cloned().fold(txn, Txn::enqueue);
             is_empty = false;
         }
         if is_empty {
@@ -199,6 +247,7 @@ pub(super) fn check(place: usize, event: &Event, wrong: &mut Vec<Wrong>) {
     for (field, text, most) in [
         ("message_id", &event.message_id, MAX_MESSAGE_ID),
         ("user_id", &event.user_id, MAX_USER_ID),
+        ("anonymous_id", &event.anonymous_id, MAX_USER_ID),
     ] {
         let fits = |text: &String| {
             !text.trim().is_empty()

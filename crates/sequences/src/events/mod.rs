@@ -6,6 +6,7 @@
 //! what opens, clicks and bounces are (`signals`).
 
 mod accept;
+mod payment;
 mod person;
 mod route;
 pub mod segment;
@@ -34,6 +35,8 @@ pub use accept::{
 pub const METRIC: &str = "tidings_sequence_events_total";
 /// The event that tells what a product knows of a user.
 pub const IDENTIFY: &str = "identify";
+/// The event that tells of money that came in.
+pub const INVOICE_PAID: &str = "invoice.paid";
 
 /// How long a message waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
@@ -49,6 +52,8 @@ pub struct Event {
     pub email: Option<EmailAddress>,
     /// What the caller's product calls the person.
     pub user_id: Option<String>,
+    /// What it calls whoever it does not know yet: a browser, a device. Only timelines know people by it.
+    pub anonymous_id: Option<String>,
     /// When the caller says that it happened. What counts for executions is when we hear of it.
     pub occurred_at: Option<Timestamp>,
     pub data: Object,

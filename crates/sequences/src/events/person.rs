@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 use tidings_kernel::EmailAddress;
-use tidings_people::contacts::{Attributes, FirstName, Tag, TagChange};
+use tidings_people::contacts::{Attributes, FirstName, Tag, TagChange, Zone};
 
 use crate::definition::{Mapping, Path};
 use crate::executions::Person;
@@ -65,10 +65,17 @@ pub(super) fn subscribed(data: &Value) -> Person {
 pub(super) fn identified(data: &Value) -> Person {
     let given = data.as_object().cloned().unwrap_or_default();
     let own = ["email", "firstName", "first_name", "timestamp"];
-    let given = given.into_iter().filter(|(name, _)| !own.contains(&name.as_str()));
+    let is_zone = |name: &str| name == "timezone" && zone(data).is_some();
+    let given =
+        given.into_iter().filter(|(name, _)| !own.contains(&name.as_str()) && !is_zone(name));
     let whole = || data.get("name").and_then(Value::as_str)?.split_whitespace().next();
     let first_name = known_first_name(data).or_else(|| whole()?.parse().ok());
     Person { first_name, attributes: attributes(given.collect()), tags: None }
+}
+
+/// The time zone that `identify` says, if it is one.
+pub(super) fn zone(data: &Value) -> Option<Zone> {
+    data.get("timezone")?.as_str()?.parse().ok()
 }
 
 fn known_first_name(data: &Value) -> Option<FirstName> {

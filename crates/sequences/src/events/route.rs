@@ -10,17 +10,20 @@ use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::{AcceptError, Lines, Send};
 use tidings_jobs::contracts::{Origin, SequenceEvent};
-use tidings_kernel::EmailAddress;
-use tidings_people::contacts::{self, Upsert, UpsertError};
+use tidings_kernel::{EmailAddress, Outgoing, Txn, queues};
+use tidings_people::contacts::{self, Change, Edit, Update, Upsert, UpsertError, Upserted};
 use tidings_people::heard;
 
-use super::IDENTIFY;
 use super::person::{self, NoAddress};
+use super::{IDENTIFY, INVOICE_PAID, payment};
 use crate::definition::{Definition, Mapping, OneOff, filter};
 use crate::executions::{
     self, Cause, Enrol, EnrolError, Heard, Person, Tools, Which, context, part_of,
 };
 use crate::versions::{Active, Listener, Role, Status, listeners};
+
+/// Of so many versions before the active one it is asked where an exit has its address.
+const OLDER: i64 = 20;
 
 /// Why an event has to come again.
 #[derive(Debug)]
@@ -96,6 +99,8 @@ impl<'a> Routing<'a> {
             let heard = self.hear(&email).await;
             self.note(heard);
         }
+        let paid = self.pay().await;
+        self.note(paid);
         match listeners(self.cx, &self.event.name).await {
             Ok(listeners) => self.tell(listeners).await,
             Err(error) => self.note(Err(StorageError::from(error).into())),
@@ -166,6 +171,21 @@ impl<'a> Routing<'a> {
         Ok(executions::stop_all(self.cx, versions, email, (&which, cause), by).await? > 0)
     }
 
+    /// Money that came in: reminders of it are not sent. They find out by themselves what it means.
+    async fn pay(&mut self) -> Result<bool, Trouble> {
+        if self.event.name != INVOICE_PAID || self.event.origin != Origin::Api {
+            return Ok(false);
+        }
+        let Some(step) = payment::step(self.cx.workspace(), self.event, &self.data) else {
+            self.refuse("", "it names neither a customer nor an invoice that was paid");
+            return Ok(false);
+        };
+        let txn = Txn::new().enqueue(Outgoing::new(&queues::REMINDER_STEPS, step));
+        let items = self.cx.items().await?;
+        items.transact(txn).await.map_err(StorageError::from)?;
+        Ok(true)
+    }
+
     /// What callers tell of a person with the names that mean so.
     async fn write_down(&mut self, email: &EmailAddress) -> Result<bool, Trouble> {
         let known = match (self.event.origin, self.event.name.as_str()) {
@@ -173,7 +193,13 @@ impl<'a> Routing<'a> {
             (Origin::Api, IDENTIFY) => person::identified(&self.data),
             _ => return Ok(false),
         };
-        if !self.upsert(email, known).await? {
+        let zone = person::zone(&self.data).filter(|_| self.event.name == IDENTIFY);
+        let timezone = zone.map_or(Change::Keep, Change::Set);
+        let Person { first_name, attributes, tags } = known;
+        let first_name = first_name.map_or(Change::Keep, Change::Set);
+        let edit = Edit { first_name, timezone, attributes, tags };
+        let update = Update { email: email.clone(), edit };
+        if !written(contacts::put(self.cx, update).await)? {
             self.refuse("", "more is told of the person than can be written down");
         }
         if let Some(user_id) = &self.event.user_id {
@@ -188,11 +214,7 @@ impl<'a> Routing<'a> {
     async fn upsert(&self, email: &EmailAddress, person: Person) -> Result<bool, StorageError> {
         let Person { first_name, attributes, tags } = person;
         let upsert = Upsert { email: email.clone(), first_name, attributes, tags };
-        match contacts::upsert(self.cx, upsert).await {
-            Ok(_) => Ok(true),
-            Err(UpsertError::TooMuch(_)) => Ok(false),
-            Err(UpsertError::Store(error)) => Err(error),
-        }
+        written(contacts::upsert(self.cx, upsert).await)
     }
 
     async fn hear(&self, email: &EmailAddress) -> Result<bool, Trouble> {
@@ -207,20 +229,16 @@ impl<'a> Routing<'a> {
     /// Takes somebody out if the version says so that he walks through.
     async fn exit(&mut self, sequence: &str) -> Result<bool, Trouble> {
         let versions = &self.tools.versions;
-        let mut addresses: BTreeSet<EmailAddress> = self.person.iter().cloned().collect();
-        if let Some(active) = versions.active(self.cx, sequence).await? {
-            let exits = active.program.definition.exit_on.iter();
-            for exit in exits.filter(|exit| exit.event == self.event.name) {
-                match self.address(&exit.mapping) {
-                    Ok(email) => addresses.extend(email),
-                    Err(NoAddress) => {
-                        self.refuse(sequence, "it has no address where one should be")
-                    }
-                }
-            }
-        }
+        let active = versions.active(self.cx, sequence).await?;
+        let addresses = self.leaving(sequence, active.as_ref()).await?;
         let mut stopped = false;
         for email in addresses {
+            if let Some(active) = &active
+                && self.ends(&active.program.definition, &email)
+            {
+                let by = self.exit_at(&active.program.definition);
+                executions::remember_exit(self.cx, &email, sequence, by).await?;
+            }
             let inside = executions::of_contact(self.cx, &email).await?;
             let Some(execution) = inside.into_iter().find(|one| one.sequence == sequence) else {
                 continue;
@@ -229,17 +247,48 @@ impl<'a> Routing<'a> {
             let Some(program) = program.filter(|one| self.ends(&one.definition, &email)) else {
                 continue;
             };
-            // If it lets people in as well, it does not end what it has begun itself when it comes again.
-            let trigger = program.definition.trigger.as_ref();
-            let by = match trigger.is_some_and(|trigger| trigger.event == self.event.name) {
-                true => self.event.occurred_at.saturating_sub(SignedDuration::from_millis(1)),
-                false => Ok(self.event.occurred_at),
-            };
             let which = (&Which::Sequence(sequence.to_owned()), Cause::Event);
-            let by = by.unwrap_or(self.event.occurred_at);
+            let by = self.exit_at(&program.definition);
             stopped |= executions::stop_all(self.cx, versions, &email, which, by).await? > 0;
         }
         Ok(stopped)
+    }
+
+    /// Whom it may be about: where the active version says so, and where older ones do, through which people still walk.
+    async fn leaving(
+        &mut self,
+        sequence: &str,
+        active: Option<&Active>,
+    ) -> Result<BTreeSet<EmailAddress>, Trouble> {
+        let mut addresses: BTreeSet<EmailAddress> = self.person.iter().cloned().collect();
+        let newest = active.map_or(0, |active| active.version);
+        for version in (newest.saturating_sub(OLDER).max(1)..=newest).rev() {
+            let program = self.tools.versions.program(self.cx, sequence, version).await?;
+            let Some(program) = program else { continue };
+            let exits = program.definition.exit_on.iter();
+            for exit in exits.filter(|exit| exit.event == self.event.name) {
+                match self.address(&exit.mapping) {
+                    Ok(email) => addresses.extend(email),
+                    Err(NoAddress) if version == newest => {
+                        self.refuse(sequence, "it has no address where one should be");
+                    }
+                    Err(NoAddress) => {}
+                }
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// What was told by then ends. If the event lets people in as well, it does not end what it has begun itself when it comes
+    /// again.
+    fn exit_at(&self, definition: &Definition) -> Timestamp {
+        let told_at = self.event.occurred_at;
+        match &definition.trigger {
+            Some(trigger) if trigger.event == self.event.name => {
+                told_at.saturating_sub(SignedDuration::from_millis(1)).unwrap_or(told_at)
+            }
+            _ => told_at,
+        }
     }
 
     fn ends(&self, definition: &Definition, email: &EmailAddress) -> bool {
@@ -340,5 +389,14 @@ impl<'a> Routing<'a> {
         }
         self.done.is_about_somebody |= matches!(address, Ok(Some(_)));
         address.ok().flatten()
+    }
+}
+
+/// Whether there was room for it.
+fn written(done: Result<Upserted, UpsertError>) -> Result<bool, StorageError> {
+    match done {
+        Ok(_) => Ok(true),
+        Err(UpsertError::TooMuch(_)) => Ok(false),
+        Err(UpsertError::Store(error)) => Err(error),
     }
 }

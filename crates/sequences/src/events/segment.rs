@@ -87,6 +87,7 @@ impl<'c> Reader<'c> {
                 "name" => "event",
                 "message_id" => "messageId",
                 "user_id" => "userId",
+                "anonymous_id" => "anonymousId",
                 "data" => data,
                 other => other,
             };
@@ -136,6 +137,7 @@ impl<'c> Reader<'c> {
             name,
             email: self.address(user_id.as_deref()),
             user_id,
+            anonymous_id: self.id("anonymousId"),
             occurred_at: self.time("timestamp"),
             data,
         }

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
-use tidings_access::{Cx, StorageError};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, StorageError};
 use tidings_delivery::eligibility::{self, Answer, Loaded, Verdict};
 use tidings_jobs::Outcome;
 use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
@@ -55,26 +55,37 @@ pub struct Counts {
     pub refused: i64,
 }
 
+#[derive(Debug, thiserror::Error)]
+pub enum BeginError {
+    #[error("there is no sequence {0}")]
+    Missing(String),
+    #[error("this key was used for an enrolment of others, or with other data")]
+    KeyReused,
+    #[error("nobody could be let into the sequence")]
+    Store(#[from] StorageError),
+}
+
 /// From now on everybody whom the condition means is let in, as far as he may come.
 pub async fn begin_enrolment(
     cx: &Cx,
     versions: &Versions,
     sequence: &str,
     what: (Condition, Value),
-) -> Result<Enrolment, EnrolError> {
+) -> Result<Enrolment, BeginError> {
     begin_enrolment_once(cx, versions, sequence, what, EnrolmentId::new(cx.now())).await
 }
 
-/// The same under an id that was made from what its caller calls it: asked again, it gives what was begun then.
+/// The same under an id that was made from what its caller calls it: asked again, it gives what was begun then. Something
+/// else under the same name is refused.
 pub async fn begin_enrolment_once(
     cx: &Cx,
     versions: &Versions,
     sequence: &str,
     (condition, input): (Condition, Value),
     id: EnrolmentId,
-) -> Result<Enrolment, EnrolError> {
+) -> Result<Enrolment, BeginError> {
     if versions.active(cx, sequence).await?.is_none() {
-        return Err(EnrolError::Missing(sequence.to_owned()));
+        return Err(BeginError::Missing(sequence.to_owned()));
     }
     let enrolment = Enrolment {
         id,
@@ -88,14 +99,18 @@ pub async fn begin_enrolment_once(
         rev: 0,
     };
     let txn = Txn::new().put(&tables::MAIN, enrolment.to_item(), Expect::Absent);
-    let txn = txn.enqueue(enrolment.message(cx.workspace()));
+    let told = json!({ "enrolment": enrolment.id.to_string() });
+    let change = Change::new("sequence.enrol", "sequence", sequence).after(told);
+    let txn = txn.enqueue(enrolment.message(cx.workspace())).enqueue(cx.audited(&change));
     match cx.items().await?.transact(txn).await {
         Ok(()) => Ok(enrolment),
         Err(error) if race::lost(&error) => {
             let begun = self::enrolment(cx, &enrolment.id).await?;
-            Ok(begun.ok_or(StorageError::from(error))?)
+            let begun = begun.ok_or(StorageError::from(error))?;
+            let asked = |one: &Enrolment| (one.condition.clone(), one.input.clone());
+            if asked(&begun) == asked(&enrolment) { Ok(begun) } else { Err(BeginError::KeyReused) }
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(StorageError::from(error).into()),
     }
 }
 
@@ -201,7 +216,9 @@ async fn let_in(
         }
         match enrol(cx, &tools.versions, cmd).await {
             Ok(Entered::Began(_) | Entered::Restarted(_) | Entered::Before) => counts.entered += 1,
-            Ok(Entered::AlreadyIn(_) | Entered::TooSoon { .. }) => counts.already_in += 1,
+            Ok(Entered::AlreadyIn(_) | Entered::TooSoon { .. } | Entered::Over) => {
+                counts.already_in += 1
+            }
             Ok(Entered::Refused(_)) | Err(EnrolError::Person(_)) => counts.refused += 1,
             Err(EnrolError::Missing(_)) => return Ok(Err("its sequence is gone".to_owned())),
             Err(EnrolError::Store(error)) => return Err(error),

@@ -2,7 +2,7 @@
 //!
 //! What is known of him is written down first, as seed 000 does, whether or not he may come in. Then one transaction has
 //! the walk, the rows, the numbers, the mark of what caused it, and the message that makes a worker take the first step. A
-//! cause lets somebody into a sequence once, however often it is told.
+//! cause lets somebody into a sequence once, however often it is told; told again, it changes nothing at all.
 
 use std::sync::Arc;
 
@@ -11,24 +11,28 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::eligibility::{self, Kind, Mailing, Question, Reason, Verdict};
-use tidings_kernel::{EmailAddress, Expect, Item, Key, StoreError, Txn, tables};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Item, Key, MAX_BATCH_GET, StoreError, Txn, tables,
+};
 use tidings_people::contacts::{self, Attributes, FirstName, TagChange, Upsert, UpsertError};
 use tidings_people::keys::time;
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
 use super::leave;
-use super::{Doing, Execution, ExecutionId, keys};
+use super::{Doing, Execution, ExecutionId, keys, told};
 use crate::definition::Reentry;
 use crate::versions::{Active, Versions};
 
 /// So long a cause is remembered. What comes twice comes within days.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(60 * 24);
 
-/// Of so many people what decides is read at once: three items each.
-const READ_AT_ONCE: usize = 33;
-/// So many walks begin in one transaction: seven writes each, and the numbers.
-const WRITTEN_AT_ONCE: usize = 13;
+/// So many items decide whether somebody comes in.
+const DECIDES: usize = 4;
+/// Of so many people they are read at once.
+const READ_AT_ONCE: usize = MAX_BATCH_GET / DECIDES;
+/// So many walks begin in one transaction: nine writes each at most, and the numbers.
+const WRITTEN_AT_ONCE: usize = 10;
 
 /// Somebody is to come into a sequence.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +69,8 @@ pub enum Entered {
     },
     /// This cause has let him in before.
     Before,
+    /// Since it was told, he was told to leave.
+    Over,
     Refused(Refusal),
 }
 
@@ -97,6 +103,10 @@ impl From<StoreError> for EnrolError {
 pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, EnrolError> {
     let missing = || EnrolError::Missing(cmd.sequence.clone());
     let active = versions.active(cx, &cmd.sequence).await?.ok_or_else(missing)?;
+    let mut there = There::load(cx, &cmd).await?;
+    if there.is_known_cause {
+        return Ok(Entered::Before);
+    }
     if cmd.person != Person::default() || !contacts::is_known(cx, &cmd.email).await? {
         let Person { first_name, attributes, tags } = cmd.person.clone();
         let email = cmd.email.clone();
@@ -105,11 +115,10 @@ pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, 
     if !active.takes_people {
         return Ok(Entered::Refused(Refusal::Paused));
     }
-    if let Some(reason) = refused(cx, &active, &cmd.email).await? {
-        return Ok(Entered::Refused(Refusal::Person(reason)));
-    }
     for _ in 0..race::ATTEMPTS {
-        let there = There::load(cx, &cmd).await?;
+        if let Some(reason) = refused(cx, mailing(&active), &cmd.email).await? {
+            return Ok(Entered::Refused(Refusal::Person(reason)));
+        }
         let (before, until) = match there.may_enter(cx, &active) {
             May::Enter { before, again_at } => (before, again_at),
             May::Not(answer) => return Ok(answer),
@@ -118,10 +127,16 @@ pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, 
         let mut changes = Changes::default();
         let arn = before.map(Execution::arn);
         let mut txn = letting_in(cx, &cmd, (&execution, arn.as_deref()), until.is_some());
+        let profile = keys::profile(&cmd.email);
+        txn = txn.check(&tables::MAIN, profile, Expect::That(still_may(&execution)));
         changes.entered(&execution);
         if let Some(before) = before {
             leave::counted(&mut changes, before, What::Left);
-            txn = before.end_walk(txn).enqueue(before.stopped(cx.workspace()));
+            txn = before.take_back(before.end_walk(txn), cx).enqueue(before.happened(
+                cx,
+                told::EXITED,
+                Some("restarted"),
+            ));
         }
         let txn = changes.count(txn, &execution.id, &execution.sequence);
         match cx.items().await?.transact(txn).await {
@@ -130,8 +145,18 @@ pub async fn enrol(cx: &Cx, versions: &Versions, cmd: Enrol) -> Result<Entered, 
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
         }
+        there = There::load(cx, &cmd).await?;
     }
     Err(StoreError::Conflict.into())
+}
+
+/// Of a profile: whoever was refused since he was asked about stays outside, whichever of the two is written first.
+fn still_may(execution: &Execution) -> Condition {
+    let reachable = Condition::Ne("suppressed".into(), true.into());
+    if execution.transactional {
+        return reachable;
+    }
+    reachable.and(Condition::Ne("unsubscribed".into(), true.into()))
 }
 
 /// The walk, its rows, its first message, and what is remembered of it.
@@ -141,7 +166,15 @@ fn letting_in(
     (execution, before): (&Execution, Option<&str>),
     is_remembered: bool,
 ) -> Txn {
-    let mut txn = execution.begin(Txn::new(), before).enqueue(execution.message(cx.workspace()));
+    let mut txn = execution
+        .begin(Txn::new(), before)
+        .enqueue(execution.message(cx.workspace()))
+        .enqueue(execution.happened(cx, told::ENTERED, None));
+    // What was told since then may be worked on at this very moment.
+    if let Some(told_at) = cmd.told_at {
+        let exit = keys::exited(&cmd.email, &cmd.sequence);
+        txn = txn.check(&tables::MAIN, exit, Expect::That(leave::not_exited_since(told_at)));
+    }
     if let Some(mark) = cmd.cause.as_deref().map(|cause| mark(cx, cause, &cmd.sequence)) {
         txn = txn.put(&tables::MAIN, mark, Expect::Absent);
     }
@@ -152,12 +185,11 @@ fn letting_in(
 }
 
 /// The gate of every message decides who may come in. Whoever has to wait may.
-async fn refused(
+pub(super) async fn refused(
     cx: &Cx,
-    active: &Active,
+    Mailing { kind, client, audience, topic }: Mailing,
     email: &EmailAddress,
 ) -> Result<Option<Reason>, StorageError> {
-    let Mailing { kind, client, audience, topic } = mailing(active);
     let question = Question { kind, email: email.clone(), client, audience, topic };
     Ok(match eligibility::check(cx, &question).await?.verdict {
         Verdict::Skip(reason) => Some(reason),
@@ -202,6 +234,8 @@ struct There {
     /// When he came in last, where that counts.
     entered_at: Option<Timestamp>,
     is_known_cause: bool,
+    /// He left after it was told.
+    is_over: bool,
 }
 
 enum May<'a> {
@@ -218,7 +252,7 @@ impl There {
         let items = cx.items().await?;
         let mut found = items.batch_get(&tables::MAIN, &asked(cmd)).await?.into_iter();
         let mut next = || found.next().flatten();
-        let (row, entered, cause) = (next(), next(), next());
+        let (row, entered, cause, exit) = (next(), next(), next(), next());
         let id = row.as_ref().and_then(|row| row.text("executionArn")).and_then(keys::id_of);
         let execution = match id {
             Some(id) => items.get(&tables::MAIN, &keys::state(&id)).await?,
@@ -230,12 +264,18 @@ impl There {
             execution,
             entered_at: entered.as_ref().and_then(at),
             is_known_cause: cause.is_some(),
+            is_over: exit
+                .zip(cmd.told_at)
+                .is_some_and(|(exit, at)| !leave::not_exited_since(at).holds(&exit)),
         })
     }
 
     fn may_enter(&self, cx: &Cx, active: &Active) -> May<'_> {
         if self.is_known_cause {
             return May::Not(Entered::Before);
+        }
+        if self.is_over {
+            return May::Not(Entered::Over);
         }
         let before = self.execution.as_ref();
         match active.program.definition.reentry {
@@ -259,12 +299,13 @@ impl There {
     }
 }
 
-/// What decides: whether he is in, when he came last, and whether this cause has let him in.
-fn asked(cmd: &Enrol) -> [Key; 3] {
+/// What decides: whether he is in, when he came last, whether this cause has let him in, and when he left last.
+fn asked(cmd: &Enrol) -> [Key; DECIDES] {
     [
         keys::of_subscriber(&cmd.email, &cmd.sequence),
         keys::entered(&cmd.email, &cmd.sequence),
         keys::cause(cmd.cause.as_deref().unwrap_or_default(), &cmd.sequence),
+        keys::exited(&cmd.email, &cmd.sequence),
     ]
 }
 
@@ -281,7 +322,7 @@ pub(super) async fn enrol_new(
     for (part, cmds) in cmds.chunks(READ_AT_ONCE).enumerate() {
         let wanted: Vec<Key> = cmds.iter().flat_map(asked).collect();
         let found = items.batch_get(&tables::MAIN, &wanted).await?;
-        for (place, found) in found.chunks(3).enumerate() {
+        for (place, found) in found.chunks(DECIDES).enumerate() {
             if found.iter().all(Option::is_none) {
                 new.push(part * READ_AT_ONCE + place);
             }

@@ -1,13 +1,16 @@
 //! Executions that could not go on: what is kept of them, and what can be done about it.
 
 use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
+use serde_json::json;
+use tidings_access::{Change, Cx, StorageError};
+use tidings_delivery::eligibility::{Kind, Reason};
 use tidings_kernel::{Cursor, Expect, Item, Key, Query, StoreError, Txn, tables};
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
 use super::list::MAX_PAGE;
-use super::{Doing, Execution, ExecutionId, keys};
+use super::{Doing, Execution, ExecutionId, enter, keys, leave};
+use crate::versions::Versions;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
@@ -28,6 +31,10 @@ pub enum RetryError {
     Missing(ExecutionId),
     #[error("this person is in the sequence again, with another execution")]
     InAgain,
+    #[error("this person may not come in again: {}", .0.as_str())]
+    Refused(Reason),
+    #[error("this person was to leave the sequence since")]
+    Left,
     #[error("the failed execution could not be changed")]
     Store(#[from] StorageError),
 }
@@ -52,10 +59,17 @@ pub async fn list_failed(
     Ok(FailedPage { failed, next: page.cursor })
 }
 
-/// It goes on with the step that it failed at, with as much time as it had when it began.
-pub async fn retry(cx: &Cx, sequence: &str, id: &ExecutionId) -> Result<Execution, RetryError> {
+/// It goes on with the step that it failed at, with as much time as it had when it began. Whoever may not be written to by
+/// now, or has met an exit of the sequence since he came, stays outside.
+pub async fn retry(
+    cx: &Cx,
+    versions: &Versions,
+    sequence: &str,
+    id: &ExecutionId,
+) -> Result<Execution, RetryError> {
     let (key, failed) = find(cx, sequence, id).await?;
     let before = &failed.execution;
+    may_come(cx, versions, before).await?;
     let mut again = before.clone();
     again.doing = Doing::Going;
     again.tries = 0;
@@ -67,22 +81,53 @@ pub async fn retry(cx: &Cx, sequence: &str, id: &ExecutionId) -> Result<Executio
     let mut changes = Changes::default();
     // What was counted as failed is on its way again.
     changes.undo(before.version, &before.step, What::Failed);
-    let txn = again.begin(gone(Txn::new(), &key, &failed), None);
+    let txn = again.begin(gone(Txn::new(), &key, &failed), None).check(
+        &tables::MAIN,
+        keys::exited(&before.email, sequence),
+        Expect::That(leave::not_exited_since(before.told_at)),
+    );
     let txn = changes.count(txn, &again.id, sequence).enqueue(again.message(cx.workspace()));
+    let told = |state: &str| json!({ "sequence": sequence, "step": before.step, "state": state });
+    let change =
+        Change::new("execution.retry", "execution", id).before(told("failed")).after(told("going"));
+    let txn = txn.enqueue(cx.audited(&change));
     match cx.items().await?.transact(txn).await {
         Ok(()) => Ok(again),
         Err(error) if race::lost(&error) => {
             find(cx, sequence, id).await?;
+            may_come(cx, versions, before).await?;
             Err(RetryError::InAgain)
         }
         Err(error) => Err(error.into()),
     }
 }
 
+/// The same gate as for those who come in for the first time, but for a pause: he was in before it.
+async fn may_come(cx: &Cx, versions: &Versions, before: &Execution) -> Result<(), RetryError> {
+    let exit = keys::exited(&before.email, &before.sequence);
+    if let Some(exit) = cx.items().await?.get(&tables::MAIN, &exit).await?
+        && !leave::not_exited_since(before.told_at).holds(&exit)
+    {
+        return Err(RetryError::Left);
+    }
+    let active = versions.active(cx, &before.sequence).await?;
+    let active = active.ok_or_else(|| RetryError::Missing(before.id.clone()))?;
+    let mut mailing = enter::mailing(&active);
+    // Each mail is asked about again before it goes; here it is only whether he comes in.
+    mailing.kind = if before.transactional { Kind::Transactional } else { Kind::Sequence };
+    match enter::refused(cx, mailing, &before.email).await? {
+        Some(reason) => Err(RetryError::Refused(reason)),
+        None => Ok(()),
+    }
+}
+
 /// Nothing is kept of it any more but its number.
 pub async fn drop_failed(cx: &Cx, sequence: &str, id: &ExecutionId) -> Result<(), RetryError> {
     let (key, failed) = find(cx, sequence, id).await?;
-    match cx.items().await?.transact(gone(Txn::new(), &key, &failed)).await {
+    let told = json!({ "sequence": sequence, "step": failed.execution.step, "state": "failed" });
+    let change = Change::new("execution.drop", "execution", id).before(told);
+    let txn = gone(Txn::new(), &key, &failed).enqueue(cx.audited(&change));
+    match cx.items().await?.transact(txn).await {
         Ok(()) => Ok(()),
         Err(error) if race::lost(&error) => Err(RetryError::Missing(id.clone())),
         Err(error) => Err(error.into()),

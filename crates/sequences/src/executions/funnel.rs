@@ -1,19 +1,18 @@
 //! How many people came to each step of a sequence, and what became of them there.
 //!
-//! Each number changes in the transaction that moves the walk, so that it counts once whatever comes twice, and what is
-//! said here is what counting the walks would give. The items are spread, so that a busy step is not written by everybody
-//! at once.
+//! Each number changes in the transaction that moves the walk, so that it counts once whatever comes twice: who is *waiting*
+//! is who has a walk that stands there. What has ended is only a number, and stays one when the walk is forgotten. The items
+//! are spread, so that a busy step is not written by everybody at once.
 
 use std::collections::BTreeMap;
 
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Item, Key, Query, Txn, Update, tables};
+use tidings_kernel::{Item, Query, Txn, Update, tables};
+use tidings_people::keys;
 
 use super::{Execution, ExecutionId};
 use crate::definition::Program;
 
-/// Over so many items the numbers of a step are spread.
-const SHARDS: u8 = 4;
 /// So many items are read at once.
 const PAGE: usize = 500;
 
@@ -22,10 +21,10 @@ const PAGE: usize = 500;
 pub(super) enum What {
     Entered,
     Passed,
-    /// A mail that was not sent, for a reason.
+    /// A mail that was not taken for sending, for a reason.
     Skipped,
     Failed,
-    /// Somebody who was there went out: an exit, a stop, a restart.
+    /// Somebody who was there went out: an exit, a stop, a restart, an erasure.
     Left,
 }
 
@@ -76,8 +75,11 @@ impl What {
 }
 
 impl Changes {
+    /// Whoever is at the end is at no step.
     pub(super) fn step(&mut self, version: i64, step: &str, what: What) {
-        *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() += 1;
+        if step != WHOLE {
+            self.add((version, step), what, 1);
+        }
     }
 
     /// Somebody came in, and is at his first step.
@@ -88,22 +90,27 @@ impl Changes {
 
     /// Takes one back, of the step and of the whole.
     pub(super) fn undo(&mut self, version: i64, step: &str, what: What) {
-        for step in [step, WHOLE] {
-            *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() -= 1;
+        if step != WHOLE {
+            self.add((version, step), what, -1);
         }
+        self.add((version, WHOLE), what, -1);
     }
 
     /// Of the sequence as a whole; `Passed` are those who came to its end.
     pub(super) fn whole(&mut self, version: i64, what: What) {
-        self.step(version, WHOLE, what);
+        self.add((version, WHOLE), what, 1);
+    }
+
+    fn add(&mut self, (version, step): (i64, &str), what: What, change: i64) {
+        *self.0.entry((version, step.to_owned())).or_default().entry(what).or_default() += change;
     }
 
     /// Which of the items has them, chance decides: the execution's id.
     pub(super) fn count(self, mut txn: Txn, by: &ExecutionId, sequence: &str) -> Txn {
         for ((version, step), changes) in self.0 {
-            let mut update = Update::new(&tables::MAIN, key(sequence, by, version, &step))
-                .set("version", version)
-                .set("step", step);
+            let key = keys::funnel(sequence, version, &step, by.as_str());
+            let mut update =
+                Update::new(&tables::MAIN, key).set("version", version).set("step", step);
             for (what, change) in changes {
                 update = update.add(what.as_str(), change);
             }
@@ -113,26 +120,13 @@ impl Changes {
     }
 }
 
-fn partition(sequence: &str) -> String {
-    format!("FUNNEL#{sequence}")
-}
-
-fn of_version(version: i64) -> String {
-    format!("V#{version:010}#")
-}
-
-fn key(sequence: &str, by: &ExecutionId, version: i64, step: &str) -> Key {
-    let shard = by.as_str().as_bytes().last().copied().unwrap_or_default() % SHARDS;
-    Key::new(partition(sequence), format!("{}{step}#{shard}", of_version(version)))
-}
-
 /// How people went through one version of a sequence.
 pub async fn funnel(cx: &Cx, program: &Program, version: i64) -> Result<Funnel, StorageError> {
     let items = cx.items().await?;
     let (mut numbers, mut cursor) = (BTreeMap::<String, [i64; 5]>::new(), None);
     loop {
-        let query = Query::new(&tables::MAIN, partition(program.definition.id.as_str()));
-        let query = query.begins_with(of_version(version)).after(cursor).limit(PAGE);
+        let query = Query::new(&tables::MAIN, keys::funnel_of(program.definition.id.as_str()));
+        let query = query.begins_with(keys::funnel_version(version)).after(cursor).limit(PAGE);
         let page = items.query(query).await?;
         for item in &page.items {
             let sums = numbers.entry(item.text("step").unwrap_or_default().to_owned()).or_default();

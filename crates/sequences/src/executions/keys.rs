@@ -10,6 +10,7 @@ use tidings_people::keys::{self, subscriber, time};
 use super::ExecutionId;
 
 pub(crate) use tidings_people::keys::EXECUTION as OF_SUBSCRIBER;
+pub(crate) use tidings_people::keys::profile;
 pub(crate) use tidings_people::keys::started_in as started_partition;
 
 /// `SUB#<email>` / `EXEC#<sequence>`: that somebody is in a sequence.
@@ -32,6 +33,11 @@ pub(crate) fn state(id: &ExecutionId) -> Key {
     keys::execution(id.as_str())
 }
 
+/// That it was taken out, and did not come to an end by itself.
+pub(crate) fn stopped(id: &ExecutionId) -> Key {
+    keys::stopped(id.as_str())
+}
+
 /// Who is in a sequence, by when he came.
 pub(crate) fn started(sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
     keys::started(sequence, &time(at), id.as_str())
@@ -40,6 +46,11 @@ pub(crate) fn started(sequence: &str, at: Timestamp, id: &ExecutionId) -> Key {
 /// When somebody came into a sequence last, where that decides whether he may come again.
 pub(crate) fn entered(email: &EmailAddress, sequence: &str) -> Key {
     Key::new(subscriber(email), format!("ENTERED#{sequence}"))
+}
+
+/// When somebody was told last to leave a sequence, whether or not he was in it.
+pub(crate) fn exited(email: &EmailAddress, sequence: &str) -> Key {
+    Key::new(subscriber(email), format!("EXITED#{sequence}"))
 }
 
 /// An execution that could not go on.
@@ -64,6 +75,11 @@ pub(crate) fn failed_of(
     id: &ExecutionId,
 ) -> Key {
     keys::failed_entry(email, sequence, at, id.as_str())
+}
+
+/// What the keys of all of them begin with that are of one sequence.
+pub(crate) fn all_failed(sequence: &str) -> String {
+    format!("{}{sequence}#", keys::FAILED)
 }
 
 /// That a cause has let somebody into a sequence, so that it does so once.

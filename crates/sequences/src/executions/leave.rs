@@ -1,20 +1,29 @@
 //! How somebody goes out of a sequence: at its end, because he is taken out, or because it cannot go on.
 //!
 //! Each is one transaction that takes the walk, its rows and its timer away and counts it. Whoever is taken out may have a
-//! mail that is not sent yet; the same transaction asks a worker to take that back.
+//! mail that is not sent yet; the same transaction asks a worker to take that back. What somebody has been given before he came
+//! to the end, or before his walk failed, is sent.
 
-use jiff::Timestamp;
-use tidings_access::{Cx, StorageError};
-use tidings_kernel::{EmailAddress, Expect, Item, ItemStore, Query, StoreError, Txn, tables};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tidings_access::{Change, Cx, StorageError};
+use tidings_kernel::{
+    Condition, EmailAddress, Expect, Item, ItemStore, Query, StoreError, Txn, Update, tables,
+};
 use tidings_people::keys::{subscriber, time};
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
-use super::{Execution, keys};
+use super::{Execution, keys, told};
 use crate::versions::Versions;
 
-/// So many executions of one person are looked at.
-const MOST: usize = 100;
+/// So many executions of one person are looked at in one go.
+const PAGE: usize = 100;
+/// So long an exit is remembered: what was told before it has been worked on by then.
+const EXIT_REMEMBERED: SignedDuration = SignedDuration::from_hours(7 * 24);
+/// And so long where an execution has failed, which somebody may want to retry.
+const EXIT_REMEMBERED_FOR_FAILED: SignedDuration = SignedDuration::from_hours(400 * 24);
+const EXITED_AT: &str = "exitedAt";
 
 /// Which of a person's executions end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +78,7 @@ pub async fn stop_all(
             if execution.told_at > told_by || !which.means(cx, versions, &execution).await? {
                 continue;
             }
-            match leave(cx, items.as_ref(), &execution).await {
+            match leave(cx, items.as_ref(), &execution, cause).await {
                 Ok(()) => {
                     stopped += 1;
                     tracing::info!(
@@ -88,11 +97,56 @@ pub async fn stop_all(
     Err(StoreError::Conflict.into())
 }
 
-async fn leave(cx: &Cx, items: &dyn ItemStore, execution: &Execution) -> Result<(), StoreError> {
+/// Remembers that somebody left a sequence, or would have if he had been in it: what lets him in may have been told before and
+/// be worked on after.
+pub(crate) async fn remember_exit(
+    cx: &Cx,
+    email: &EmailAddress,
+    sequence: &str,
+    told_at: Timestamp,
+) -> Result<(), StorageError> {
+    let items = cx.items().await?;
+    let failed =
+        Query::new(&tables::MAIN, subscriber(email)).begins_with(keys::all_failed(sequence));
+    let has_failed = !items.query(failed.limit(1)).await?.items.is_empty();
+    let long = if has_failed { EXIT_REMEMBERED_FOR_FAILED } else { EXIT_REMEMBERED };
+    let until = cx.now().saturating_add(long).unwrap_or(Timestamp::MAX);
+    let update = Update::new(&tables::MAIN, keys::exited(email, sequence))
+        .set(EXITED_AT, time(told_at))
+        .set("ttl", until.as_second())
+        .expect(Expect::That(not_exited_since(told_at)));
+    match items.update(update).await {
+        Ok(_) => Ok(()),
+        // He was told so later already.
+        Err(error) if error.is_condition_failed() => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Of the item of an exit: it was not told after this. Of two that were told at the same time nobody knows which was meant to be
+/// the last.
+pub(super) fn not_exited_since(at: Timestamp) -> Condition {
+    Condition::not_exists(EXITED_AT).or(Condition::Le(EXITED_AT.into(), time(at).into()))
+}
+
+async fn leave(
+    cx: &Cx,
+    items: &dyn ItemStore,
+    execution: &Execution,
+    cause: Cause,
+) -> Result<(), StoreError> {
     let mut changes = Changes::default();
     counted(&mut changes, execution, What::Left);
     let txn = changes.count(execution.end(Txn::new()), &execution.id, &execution.sequence);
-    items.transact(txn.enqueue(execution.stopped(cx.workspace()))).await
+    let txn = txn.enqueue(execution.happened(cx, told::EXITED, Some("stopped")));
+    let mut txn = execution.take_back(txn, cx);
+    // What somebody did himself, or an event did, is told elsewhere.
+    if cause == Cause::Operator {
+        let state = json!({ "sequence": execution.sequence, "step": execution.step });
+        let change = Change::new("execution.stop", "execution", &execution.id).before(state);
+        txn = txn.enqueue(cx.audited(&change));
+    }
+    items.transact(txn).await
 }
 
 /// Of the step where he is, and of the whole.
@@ -107,14 +161,21 @@ pub(super) async fn of(
     email: &EmailAddress,
 ) -> Result<Vec<Execution>, StoreError> {
     let query = Query::new(&tables::MAIN, subscriber(email)).begins_with(keys::OF_SUBSCRIBER);
-    let rows = items.query(query.limit(MOST)).await?.items;
-    let ids = rows.iter().filter_map(|row| keys::id_of(row.text("executionArn")?));
-    let wanted: Vec<_> = ids.map(|id| keys::state(&id)).collect();
-    if wanted.is_empty() {
-        return Ok(Vec::new());
+    let (mut walks, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = items.query(query.clone().limit(PAGE).after(cursor)).await?;
+        let ids = page.items.iter().filter_map(|row| keys::id_of(row.text("executionArn")?));
+        let wanted: Vec<_> = ids.map(|id| keys::state(&id)).collect();
+        if !wanted.is_empty() {
+            for found in items.batch_get(&tables::MAIN, &wanted).await?.iter().flatten() {
+                walks.push(Execution::read(found)?);
+            }
+        }
+        cursor = page.cursor;
+        if cursor.is_none() {
+            return Ok(walks);
+        }
     }
-    let found = items.batch_get(&tables::MAIN, &wanted).await?;
-    found.iter().flatten().map(Execution::read).collect()
 }
 
 impl Which {

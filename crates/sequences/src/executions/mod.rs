@@ -2,8 +2,8 @@
 //!
 //! Where a walk is, is one item; it changes in one transaction with the numbers of its steps and with the timer that wakes
 //! it, and each of its changes expects the one before. So a message or a timer can come twice, late or on two nodes, and
-//! a process can end anywhere: the walk goes on where it was. What a step does outside of that item it does under a name
-//! made of execution and step, so that doing it again finds it done.
+//! a process can end anywhere: the walk goes on where it was. What a step sends, posts or tells has a name made of
+//! execution and step, so that doing it again finds it done; tags and attributes are set to the same again.
 //!
 //! Here: how somebody comes in (`enter`), goes on (`walk`), and goes out (`leave`), what is kept of those who could not
 //! (`failed`), and looking at all that (`list`, `funnel`, `simulate`). Not here: which event means which of these
@@ -20,6 +20,7 @@ mod record;
 mod simulate;
 #[cfg(test)]
 mod tests;
+mod told;
 
 mod walk;
 
@@ -27,10 +28,13 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tidings_kernel::EmailAddress;
 
-pub use bulk::{Enrolment, EnrolmentId, begin_enrolment, begin_enrolment_once, enrolment};
+pub use bulk::{
+    BeginError, Enrolment, EnrolmentId, begin_enrolment, begin_enrolment_once, enrolment,
+};
 pub use enter::{Enrol, EnrolError, Entered, Person, Refusal, enrol};
 pub use failed::{Failed, FailedPage, RetryError, drop_failed, list_failed, retry};
 pub use funnel::{Funnel, StepNumbers, funnel};
+pub(crate) use leave::remember_exit;
 pub use leave::{Cause, Which, stop, stop_all};
 pub use list::{Inside, InsidePage, active, of_contact, show, within};
 pub use simulate::{Assumed, Simulate, SimulateError, Simulated, Walked, simulate};

@@ -2,11 +2,12 @@
 
 use jiff::Timestamp;
 use serde_json::Value as Json;
+use tidings_access::Cx;
 use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
 use tidings_kernel::{
     Condition, Expect, Item, Outgoing, StoreError, Timer, Txn, Workspace, queues, tables,
 };
-use tidings_people::keys::time;
+use tidings_people::keys::{STOP_REMEMBERED, time};
 
 use super::{Doing, Execution, ExecutionId, keys};
 
@@ -63,6 +64,11 @@ impl Execution {
         txn.put(&tables::MAIN, item, self.unchanged())
     }
 
+    /// In a transaction that leaves the walk where it is: sees that it is woken, if nobody has moved it meanwhile.
+    pub(super) fn stay(&self, txn: Txn, workspace: &Workspace) -> Txn {
+        txn.check(&tables::MAIN, keys::state(&self.id), self.unchanged()).arm(self.timer(workspace))
+    }
+
     fn unchanged(&self) -> Expect {
         Expect::That(Condition::eq("rev", self.rev))
     }
@@ -82,9 +88,14 @@ impl Execution {
         Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, SequenceTask::GoOn))
     }
 
-    /// Makes a worker take back what it has not sent yet.
-    pub(super) fn stopped(&self, workspace: &Workspace) -> Outgoing {
-        Outgoing::new(&queues::SEQUENCE_STEPS, step(workspace, &self.id, SequenceTask::TakeBack))
+    /// In the transaction that takes it out: a worker takes back what is not sent yet. Whoever has it in hand at this moment
+    /// may still give a mail away after that; he finds the mark, and takes it back himself.
+    pub(super) fn take_back(&self, txn: Txn, cx: &Cx) -> Txn {
+        let until = cx.now().saturating_add(STOP_REMEMBERED).unwrap_or(Timestamp::MAX);
+        let mark = tables::MAIN.bare_item(&keys::stopped(&self.id)).with("ttl", until.as_second());
+        let body = step(cx.workspace(), &self.id, SequenceTask::TakeBack);
+        txn.put(&tables::MAIN, mark, Expect::Anything)
+            .enqueue(Outgoing::new(&queues::SEQUENCE_STEPS, body))
     }
 
     pub(super) fn to_item(&self) -> Item {

@@ -1,16 +1,20 @@
 //! Walking through a sequence without doing anything: what somebody would get, and when.
 //!
-//! Conditions are asked as they are now, waits pass in no time, and what is waited for comes or does not as it is assumed.
+//! Conditions are asked as they are now, but for what the walk itself has sent, tagged and set by then. Waits pass in no time,
+//! and what is waited for comes or does not as it is assumed.
+
+use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::eligibility::{self, Kind, Question, Verdict};
-use tidings_kernel::EmailAddress;
-use tidings_people::contacts;
+use tidings_kernel::{EmailAddress, Value as Known, plain};
+use tidings_outreach::audience::{Condition, Subject};
+use tidings_people::contacts::{self, Tag};
 
-use super::walk::answer;
+use super::walk::{answer, equals, exists, settings};
 use crate::definition::Check;
 use crate::definition::{Op, Program, choose};
 use crate::versions::Versions;
@@ -78,7 +82,7 @@ pub async fn simulate(
     };
     let zone = contacts::timezone(cx, &cmd.email).await?;
     let zone = zone.and_then(|name| TimeZone::get(&name).ok());
-    let mut ghost = Ghost { at: cmd.at, sent: Vec::new(), walked: Vec::new(), zone };
+    let mut ghost = Ghost { at: cmd.at, zone, ..Ghost::default() };
     let timeout = SignedDuration::try_from(definition.timeout).unwrap_or(SignedDuration::MAX);
     let deadline = cmd.at.saturating_add(timeout).unwrap_or(Timestamp::MAX);
     let mut place = 0;
@@ -97,15 +101,101 @@ pub async fn simulate(
 }
 
 /// Who walks.
+#[derive(Default)]
 struct Ghost {
     at: Timestamp,
-    /// What he would have been sent on the way.
-    sent: Vec<String>,
     walked: Vec<Walked>,
     zone: Option<TimeZone>,
+    /// What he would have been sent on the way.
+    sent: Vec<String>,
+    /// The tags that he would have been given, or would have lost.
+    tagged: BTreeMap<Tag, bool>,
+    /// What would have been written to his attributes.
+    set: BTreeMap<String, Known>,
+}
+
+/// What is left of a condition once it is known what the walk itself has changed.
+enum Left {
+    Decided(bool),
+    Asks(Condition),
 }
 
 impl Ghost {
+    async fn holds(
+        &self,
+        cx: &Cx,
+        versions: &Versions,
+        of: (&Program, &EmailAddress),
+        check: &Check,
+    ) -> Result<bool, StorageError> {
+        let left = match (self.decides(check), check) {
+            (Left::Decided(holds), _) => return Ok(holds),
+            (Left::Asks(left), Check::Matches(_)) => Check::Matches(left),
+            (Left::Asks(_), own) => own.clone(),
+        };
+        Ok(answer(cx, versions, of, &left).await?.unwrap_or(true))
+    }
+
+    /// Whether what the walk itself has done decides it.
+    fn decides(&self, check: &Check) -> Left {
+        let open = || Left::Asks(Condition::EVERYONE);
+        match check {
+            Check::HasBeenSent(template) => {
+                let is_sent = self.sent.iter().any(|sent| sent == template.as_str());
+                if is_sent { Left::Decided(true) } else { open() }
+            }
+            Check::FieldExists(field) => match self.set.get(field) {
+                Some(value) => Left::Decided(exists(Some(value))),
+                None => open(),
+            },
+            Check::FieldEquals(field, wanted) => match self.set.get(field) {
+                Some(value) => Left::Decided(equals(value, wanted)),
+                None => open(),
+            },
+            Check::Matches(condition) => self.left_of(condition),
+            Check::HasOpened(_) | Check::HasClicked(_) => open(),
+        }
+    }
+
+    fn left_of(&self, condition: &Condition) -> Left {
+        let asks = || Left::Asks(condition.clone());
+        match condition {
+            Condition::Tag(tag) => self.tagged.get(tag).map_or_else(asks, |is| Left::Decided(*is)),
+            Condition::Known(Subject::Attribute(name), test) => match self.set.get(name) {
+                Some(value) => Left::Decided(test.holds(Some(value))),
+                None => asks(),
+            },
+            Condition::Not(inner) => match self.left_of(inner) {
+                Left::Decided(holds) => Left::Decided(!holds),
+                Left::Asks(inner) => Left::Asks(Condition::Not(Box::new(inner))),
+            },
+            Condition::All(parts) => self.joined(parts, false, Condition::All),
+            Condition::Any(parts) => self.joined(parts, true, Condition::Any),
+            Condition::Known(Subject::Feature(_) | Subject::Memory { .. }, _)
+            | Condition::Audience(_)
+            | Condition::Segment(_)
+            | Condition::Contacts(_) => asks(),
+        }
+    }
+
+    /// One part that is `decisive` decides; the others count for nothing once they are known.
+    fn joined(
+        &self,
+        parts: &[Condition],
+        decisive: bool,
+        join: fn(Vec<Condition>) -> Condition,
+    ) -> Left {
+        let mut open = Vec::new();
+        for part in parts {
+            match self.left_of(part) {
+                Left::Decided(holds) if holds == decisive => return Left::Decided(decisive),
+                Left::Decided(_) => {}
+                Left::Asks(part) => open.push(part),
+            }
+        }
+        if open.is_empty() { Left::Decided(!decisive) } else { Left::Asks(join(open)) }
+    }
+
     fn note(&mut self, step: &str, kind: &'static str, told: String) {
         self.walked.push(Walked { at: self.at, step: step.to_owned(), kind, told });
     }
@@ -157,10 +247,7 @@ impl Ghost {
                 Some(choose(path, branches, *default, &cmd.input))
             }
             Op::Check { check, yes, no } => {
-                let on_the_way = matches!(check, Check::HasBeenSent(template)
-                    if self.sent.iter().any(|sent| sent == template.as_str()));
-                let answer = answer(cx, versions, (program, &cmd.email), check).await?;
-                let holds = on_the_way || answer.unwrap_or(true);
+                let holds = self.holds(cx, versions, (program, &cmd.email), check).await?;
                 self.note(step, "condition", if holds { "yes" } else { "no" }.to_owned());
                 Some(if holds { *yes } else { *no })
             }
@@ -168,11 +255,21 @@ impl Ghost {
                 let signed = add.iter().map(|tag| format!("+{tag}"));
                 let signed = signed.chain(remove.iter().map(|tag| format!("-{tag}")));
                 self.note(step, "tag", signed.collect::<Vec<_>>().join(" "));
+                self.tagged.extend(add.iter().map(|tag| (tag.clone(), true)));
+                self.tagged.extend(remove.iter().map(|tag| (tag.clone(), false)));
                 Some(*next)
             }
             Op::Set { values, next } => {
                 let names: Vec<_> = values.keys().map(String::as_str).collect();
                 self.note(step, "set", names.join(", "));
+                for (name, value) in settings(values, &cmd.input) {
+                    self.set.extend(plain::to_value(&value).ok().map(|value| (name, value)));
+                }
+                Some(*next)
+            }
+            Op::Inbox { message, next } => {
+                let title = message.title(&cmd.input);
+                self.note(step, "inbox", format!("{}: {title}", message.inbox));
                 Some(*next)
             }
             Op::Webhook { event, next, .. } => {

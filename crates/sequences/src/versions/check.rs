@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_access::{Cx, Slug, StorageError};
 use tidings_delivery::templates::{self, Pick, TemplateKey};
-use tidings_outreach::audience::unknown_audiences;
+use tidings_outreach::audience::{unknown_audiences, unknown_segments};
+use tidings_outreach::campaigns::named;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::{Coming, PutError};
@@ -33,6 +34,11 @@ pub(super) async fn check(
                 let pointer = format!("{}/condition", step.pointer);
                 faults.push(fault(pointer, missing("audience", slug)));
             }
+            let unknown = unknown_segments(cx, condition).await.map_err(StorageError::from)?;
+            for slug in unknown.iter().filter(|slug| !coming.segments.contains(slug)) {
+                let pointer = format!("{}/condition", step.pointer);
+                faults.push(fault(pointer, missing("segment", slug)));
+            }
         }
     }
     faults.extend(templates_missing(cx, definition, &coming.templates).await?);
@@ -56,9 +62,12 @@ async fn relations(
     coming: &Coming,
 ) -> Result<(Option<Named>, Vec<Fault>), DatabaseError> {
     let (workspace, definition) = (cx.workspace_id().get(), definition.clone());
-    let coming = coming.clone();
+    let (within, coming) = (cx.clone(), coming.clone());
     let read = cx.database().read(move |tx| {
         let mut faults = Vec::new();
+        if find(tx, "sequences", workspace, &definition.id)?.is_none() {
+            faults.extend(of_campaign(tx, &within, definition.id.as_str())?);
+        }
         let client = find(tx, "clients", workspace, &definition.client)?;
         match (client, &definition.sender) {
             (None, _) => faults.push(fault("/client", missing("client", &definition.client))),
@@ -92,6 +101,16 @@ async fn relations(
         Ok::<_, DatabaseError>((named, faults))
     });
     read.await
+}
+
+/// The counters and the send log know campaigns and sequences by one word, so no word can mean both.
+pub(super) fn of_campaign(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    id: &str,
+) -> Result<Option<Fault>, DatabaseError> {
+    let message = "a campaign has this as its key, and what comes back would be counted for both";
+    Ok(named::is_taken(tx, cx, id)?.then(|| fault("/id", message.to_owned())))
 }
 
 fn find(

@@ -94,6 +94,7 @@ pub struct Coming {
     pub templates: BTreeSet<TemplateKey>,
     pub audiences: BTreeSet<Slug>,
     pub topics: BTreeSet<Slug>,
+    pub segments: BTreeSet<Slug>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +103,12 @@ pub enum PutError {
     Faults(Vec<Fault>),
     #[error("the sequence could not be saved")]
     Store(#[from] StorageError),
+}
+
+impl From<DatabaseError> for PutError {
+    fn from(error: DatabaseError) -> Self {
+        Self::Store(error.into())
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +143,7 @@ async fn put_unless_of_another(
     let new = Arc::new(store::New::of(definition, named));
     let within = cx.clone();
     let write = cx.database().write(move |tx| store::put(tx, &within, &new, only_of));
-    write.await.map_err(|error: DatabaseError| StorageError::from(error).into())
+    write.await
 }
 
 /// Says what a put would do, and writes nothing. The templates that come with it count as if they were there.

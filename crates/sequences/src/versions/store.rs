@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tidings_access::{ClientId, Cx};
+use serde_json::json;
+use tidings_access::{Change as Audited, ClientId, Cx};
 use tidings_delivery::canonical;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::check::Named;
+use super::check::{self, Named};
 use super::look::Role;
-use super::{Change, Put, Status};
+use super::{Change, Put, PutError, Status};
 use crate::definition::{Action, Definition, WaitFor, to_json};
 
 /// A definition as its rows have it.
@@ -70,18 +71,24 @@ pub(super) fn put(
     cx: &Cx,
     new: &New,
     only_of: Option<ClientId>,
-) -> Result<Option<Put>, DatabaseError> {
+) -> Result<Option<Put>, PutError> {
     let sql = "INSERT INTO sequences (workspace_id, slug, created_at, updated_at, name, client_id, audience_id, topic_id,
                    transactional, active_version)
                VALUES ($1, $2, $3, $3, $4, $5, $6, $7, $8, 1)
                ON CONFLICT (workspace_id, slug) DO NOTHING RETURNING id";
     let made = tx.query(sql, &new.params(cx))?;
     if let Some(row) = made.first() {
+        // Somebody may have made such a campaign a moment ago.
+        if let Some(fault) = check::of_campaign(tx, cx, &new.slug)? {
+            return Err(PutError::Faults(vec![fault]));
+        }
         insert(tx, cx, (row.int(0)?, 1), new)?;
-        cx.record(tx, "sequence.create", "sequence", &new.slug)?;
+        let told = json!({ "version": 1, "hash": new.hash, "status": "active" });
+        let change = Audited::new("sequence.create", "sequence", &new.slug).after(told);
+        cx.record_change(tx, &change)?;
         return Ok(Some(Put { change: Change::Created, version: 1, status: Status::Active }));
     }
-    let Some(there) = lock(tx, cx, &new.slug)? else { return Err(DatabaseError::NoRow) };
+    let Some(there) = lock(tx, cx, &new.slug)? else { return Err(DatabaseError::NoRow.into()) };
     if only_of.is_some_and(|client| client != there.client) {
         return Ok(None);
     }
@@ -105,7 +112,11 @@ pub(super) fn put(
     if !is_same {
         insert(tx, cx, (there.id, version), new)?;
     }
-    cx.record(tx, "sequence.update", "sequence", &new.slug)?;
+    let before =
+        json!({ "version": there.version, "hash": row.text(0)?, "status": there.status.as_str() });
+    let after = json!({ "version": version, "hash": new.hash, "status": status.as_str() });
+    let change = Audited::new("sequence.update", "sequence", &new.slug).between(before, after);
+    cx.record_change(tx, &change)?;
     Ok(Some(Put { change: Change::Changed, version, status }))
 }
 
@@ -179,6 +190,8 @@ pub(super) fn set_status(
         Status::Paused => "sequence.pause",
         Status::Archived => "sequence.archive",
     };
-    cx.record(tx, action, "sequence", slug)?;
+    let change = Audited::new(action, "sequence", slug)
+        .between(json!({ "status": there.status.as_str() }), json!({ "status": status.as_str() }));
+    cx.record_change(tx, &change)?;
     Ok(true)
 }

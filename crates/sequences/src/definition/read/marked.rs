@@ -20,14 +20,15 @@ const MAX_VALUES: usize = 50_000;
 /// What is deeper down has the line of what it is in: the places of everything must not outweigh the text by far.
 const MAX_POINTER: usize = 500;
 
-pub(super) struct Marked {
-    pub(super) value: Value,
+/// What a file has, as JSON, with the line of everything in it.
+pub struct Marked {
+    pub value: Value,
     lines: BTreeMap<String, usize>,
 }
 
 impl Marked {
     /// The line of what is there, or of what it would be in.
-    pub(super) fn line(&self, pointer: &str) -> Option<usize> {
+    pub fn line(&self, pointer: &str) -> Option<usize> {
         let mut pointer = pointer;
         loop {
             if let Some(line) = self.lines.get(pointer) {
@@ -38,9 +39,10 @@ impl Marked {
     }
 }
 
-pub(super) fn parse(text: &str) -> Result<Marked, Vec<Fault>> {
+/// Reads a file in YAML or JSON, or tells what makes it unreadable.
+pub fn parse(text: &str) -> Result<Marked, Vec<Fault>> {
     if text.len() > MAX_BYTES {
-        let message = format!("a definition has at most {} KB", MAX_BYTES / 1024);
+        let message = format!("a file has at most {} KB", MAX_BYTES / 1024);
         return Err(vec![Fault::new("", message)]);
     }
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -91,7 +93,7 @@ impl<'t> Loader<'t> {
             match self.next()? {
                 (Event::StreamEnd, _) => return Ok(()),
                 (Event::DocumentStart(_), span) => {
-                    let message = "a file has one sequence; put each into a file of its own";
+                    let message = "a file has one document; put each into a file of its own";
                     return Err(at_line(span, "", message));
                 }
                 _ => {}

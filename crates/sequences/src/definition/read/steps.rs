@@ -15,8 +15,8 @@ use crate::definition::program::key_of;
 use crate::definition::{Action, Branch, Check, Fault, Mail, Mails, Setting, Step, Wait, WaitFor};
 
 /// What a step can do.
-pub(in crate::definition) const KINDS: [&str; 9] =
-    ["send", "wait", "wait_for", "choice", "condition", "tag", "set", "webhook", "exit"];
+pub(in crate::definition) const KINDS: [&str; 10] =
+    ["send", "wait", "wait_for", "choice", "condition", "tag", "set", "inbox", "webhook", "exit"];
 /// What a condition can ask.
 pub(in crate::definition) const CHECKS: [&str; 7] = [
     "has_been_sent",
@@ -27,8 +27,6 @@ pub(in crate::definition) const CHECKS: [&str; 7] = [
     "in_audience",
     "matches",
 ];
-/// Will be a step, and is none yet.
-const INBOX: &str = "inbox";
 const MAX_ID: usize = 100;
 const MAX_REASON: usize = 200;
 const MAX_TEXT: usize = 1_000;
@@ -92,10 +90,6 @@ impl Reader {
 
     /// The one thing that the step does.
     fn kind<'f>(&mut self, fields: &Fields<'f>) -> Option<&'f str> {
-        if let Some(node) = fields.any(INBOX) {
-            let message = "the in-app inbox cannot be posted to from a sequence yet";
-            return self.wrong(&node.pointer, message);
-        }
         let names = || fields.map.keys().map(String::as_str);
         let kinds: Vec<&str> = names().filter(|name| KINDS.contains(name)).collect();
         match kinds[..] {
@@ -144,6 +138,7 @@ impl Reader {
             "condition" => self.condition(&node, fields, depth),
             "tag" => self.tag(&node),
             "set" => self.set(&node),
+            "inbox" => self.inbox(&node).map(Action::Inbox),
             "webhook" => self.webhook(&node),
             _ => self.exit_step(&node),
         }
@@ -361,7 +356,7 @@ impl Reader {
         Some(Action::Set(settings))
     }
 
-    fn settings(&mut self, fields: &Fields<'_>) -> BTreeMap<String, Setting> {
+    pub(super) fn settings(&mut self, fields: &Fields<'_>) -> BTreeMap<String, Setting> {
         let mut settings = BTreeMap::new();
         for (name, node) in fields.nodes() {
             settings.extend(self.setting(&node).map(|setting| (name.clone(), setting)));
@@ -370,7 +365,7 @@ impl Reader {
     }
 
     /// `$.plan` is a place in the trigger's data, and `$$.plan` the text `$.plan`.
-    fn setting(&mut self, node: &Node<'_>) -> Option<Setting> {
+    pub(super) fn setting(&mut self, node: &Node<'_>) -> Option<Setting> {
         match node.value {
             Value::String(text) if is_path(text) => {
                 let path = self.path(node);

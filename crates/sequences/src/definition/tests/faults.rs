@@ -37,7 +37,7 @@ steps:
   - send: { template: a }
     subject: Hello
   - send: { variants: [ { template: a } ] }
-  - inbox: { title: hello }
+  - inbox: { titel: hello, body: { a: 1 }, cta_uri: "javascript:x", category: "a b", expires_in: 1h }
   - wait: { weekday: someday }
   - wait_for: user.activated
     filter: { path: $.x }
@@ -92,9 +92,9 @@ fn what_is_no_yaml_or_too_much_of_it_is_refused() {
     check("? [a]\n: b\n", "line 1: use a plain word as a key\n");
     check(
         "a: 1\n---\nb: 2\n",
-        "line 2: a file has one sequence; put each into a file of its own\n",
+        "line 2: a file has one document; put each into a file of its own\n",
     );
-    check(&"x".repeat(MAX_BYTES + 1), "a definition has at most 256 KB\n");
+    check(&"x".repeat(MAX_BYTES + 1), "a file has at most 256 KB\n");
     insta::assert_snapshot!(told("id: x\nsteps:\n  - send: \"a\n"));
     insta::assert_snapshot!(told("id: x\n  name: y\n"));
     insta::assert_snapshot!(told(&format!("a: {}", "[".repeat(200))));

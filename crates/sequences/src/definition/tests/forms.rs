@@ -69,6 +69,8 @@ steps:
   - condition: { matches: { all: [ { tag: beta }, { feature: opens_30d, at_least: 1 } ] } }
     then: []
   - tag: { add: [Customer, beta], remove: [trial] }
+  - inbox: { inbox: app, title: $.title, body: { plan: $.plan, price: $$.5, list: [1] }, cta_uri: /start, category: tips, expires_in: 7d }
+  - inbox: { inbox: app, title: $$.title, body: Hello }
   - set: { plan: pro, source: $.utm.source, price: $5, literal: $$.plan, gone: null, list: [1, two] }
   - webhook: { event: trial.ending, data: { plan: $.plan, days: 3 } }
 "#;

@@ -14,8 +14,8 @@ use tidings_kernel::Value as Known;
 use tidings_outreach::audience::{Condition, Subject, Test};
 
 use crate::definition::{
-    Action, Branch, Check, Clause, Definition, Exit, Mail, Mails, Mapping, OneOff, Path, Reentry,
-    Setting, Step, Trigger, Wait, WaitFor, Window, ids,
+    Action, Branch, Check, Clause, Definition, Exit, InboxBody, InboxMessage, Mail, Mails, Mapping,
+    OneOff, Path, Reentry, Setting, Step, Trigger, Wait, WaitFor, Window, ids,
 };
 
 /// Whole definitions, as reading one gives them.
@@ -136,12 +136,24 @@ fn step() -> impl Strategy<Value = Step> {
     let set = settings(1..3).prop_map(Action::Set);
     let webhook =
         (event(), settings(0..3)).prop_map(|(event, data)| Action::Webhook { event, data });
+    let inbox = (option::of(settings(0..3)), path(), option::of(select(vec!["news", "tips"])));
+    let inbox = inbox.prop_map(|(body, path, category)| {
+        Action::Inbox(InboxMessage {
+            inbox: "app".parse().unwrap(),
+            title: Setting::FromTrigger(path),
+            body: body.map(InboxBody::Fields),
+            cta_uri: Some(Setting::Value(json!("/news"))),
+            category: category.map(|name| name.parse().unwrap()),
+            expires_in: Some("7d".parse().unwrap()),
+        })
+    });
     let exit = option::of("[a-z]{1,8}").prop_map(|reason| Action::Exit { reason });
     prop_oneof![
         6 => mails().prop_map(Action::Send),
         4 => wait().prop_map(Action::Wait),
         2 => tag,
         2 => set,
+        1 => inbox,
         1 => webhook,
         1 => exit,
     ]

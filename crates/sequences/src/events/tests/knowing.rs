@@ -16,7 +16,7 @@ each_store!(
     an_empty_list_of_tags_clears_them,
     what_is_known_of_a_user_is_written_down,
     a_user_is_found_by_his_id,
-    an_id_is_of_whoever_said_so_last,
+    an_id_goes_from_nobody_to_somebody_else_because_an_event_says_so,
     what_cannot_be_written_down_is_left_out,
     an_event_of_nobody_is_let_go,
 );
@@ -71,17 +71,28 @@ async fn what_is_known_of_a_user_is_written_down(bed: &Bed) {
     let world = World::new(bed).await;
     let traits = json!({
         "email": "ada@example.org", "name": "Ada Lovelace", "plan": "pro", "createdAt": "2020-01-01", "a b": 1,
+        "timezone": "Europe/Berlin",
     });
     world.tell("e1", "identify", traits).await;
     let ada = world.contact("ada").await.unwrap();
     assert_eq!(ada.first_name.as_deref(), Some("Ada"));
     let names: Vec<_> = ada.attributes.keys().map(String::as_str).collect();
     assert_eq!(names, ["name", "plan"]);
+    assert_eq!(ada.timezone.as_deref(), Some("Europe/Berlin"));
     world
-        .tell("e2", "identify", json!({ "first_name": "Augusta", "name": "X", "plan": null }))
+        .tell(
+            "e2",
+            "identify",
+            json!({ "first_name": "Augusta", "name": "X", "plan": null, "timezone": "there" }),
+        )
         .await;
     let ada = world.contact("ada").await.unwrap();
     assert_eq!((ada.first_name.as_deref(), text(&ada, "plan")), (Some("Augusta"), None));
+    // What is no time zone is a trait like any other.
+    assert_eq!(
+        (ada.timezone.as_deref(), text(&ada, "timezone").as_deref()),
+        (Some("Europe/Berlin"), Some("there"))
+    );
 }
 
 /// Told of a user by his id, with or without an address.
@@ -107,7 +118,7 @@ async fn a_user_is_found_by_his_id(bed: &Bed) {
     assert_eq!(contacts::of_user_id(&world.cx().await, "42").await.unwrap(), None);
 }
 
-async fn an_id_is_of_whoever_said_so_last(bed: &Bed) {
+async fn an_id_goes_from_nobody_to_somebody_else_because_an_event_says_so(bed: &Bed) {
     let world = World::new(bed).await;
     let tell = async |id: &str, who: &str| {
         let data = json!({ "email": format!("{who}@example.org") });
@@ -118,10 +129,12 @@ async fn an_id_is_of_whoever_said_so_last(bed: &Bed) {
     bed.advance(1).await;
     let second = tell("e2", "bob").await;
     assert_eq!(world.deliver(&second).await, Outcome::Done);
-    // It comes once more, late.
-    assert_eq!(world.deliver(&first).await, Outcome::Done);
     let found = contacts::of_user_id(&world.cx().await, "42").await.unwrap();
-    assert_eq!(found, Some(email("bob")));
+    assert_eq!(found, Some(email("ada")), "whether they are one person, identities decide");
+    // And who is called something already is not called something else besides.
+    let third = SequenceEvent { user_id: Some("43".to_owned()), ..tell("e3", "ada").await };
+    assert_eq!(world.deliver(&third).await, Outcome::Done);
+    assert_eq!(contacts::of_user_id(&world.cx().await, "43").await.unwrap(), None);
     let other = bed.make_workspace("other").await;
     assert_eq!(contacts::of_user_id(&other, "42").await.unwrap(), None);
 }

@@ -8,9 +8,11 @@ use super::{World, wait_a_week};
 use crate::versions::tests::make_audience;
 
 each_store!(
+    an_exit_that_is_faster_than_what_it_ends_ends_it,
     an_exit_told_late_does_not_end_what_began_since,
     an_exit_is_that_of_the_version_that_somebody_walks_through,
     an_exit_finds_the_person_by_its_mapping,
+    an_exit_finds_the_person_by_the_mapping_of_his_version,
     whoever_leaves_everything_leaves_marketing,
     whoever_leaves_an_audience_leaves_what_is_part_of_it,
     whoever_is_suppressed_leaves_everything,
@@ -34,6 +36,22 @@ async fn an_exit_told_late_does_not_end_what_began_since(bed: &Bed) {
     assert_eq!(world.inside("ada").await, begun);
     world.tell("e4", "user.paid", json!({})).await;
     assert!(world.inside("ada").await.is_empty());
+}
+
+async fn an_exit_that_is_faster_than_what_it_ends_ends_it(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.put(json!({ "exitOn": ["user.paid"], "steps": wait_a_week() })).await;
+    let created = world.message("e1", "user.created", json!({})).await;
+    bed.advance(1).await;
+    let paid = world.message("e2", "user.paid", json!({})).await;
+    assert_eq!(world.deliver(&paid).await, Outcome::Done);
+    for _ in 0..2 {
+        assert_eq!(world.deliver(&created).await, Outcome::Done);
+        assert!(world.inside("ada").await.is_empty(), "he has paid since");
+    }
+    bed.advance(1).await;
+    world.tell("e3", "user.created", json!({})).await;
+    assert_eq!(world.inside("ada").await.len(), 1, "what is told after it is not ended by it");
 }
 
 async fn an_exit_is_that_of_the_version_that_somebody_walks_through(bed: &Bed) {
@@ -66,6 +84,19 @@ async fn an_exit_finds_the_person_by_its_mapping(bed: &Bed) {
     bed.advance(1).await;
     world.tell("e3", "user.moved", json!({ "old": "bob@example.org" })).await;
     assert_eq!((world.inside("ada").await.len(), world.inside("bob").await.len()), (1, 0));
+}
+
+async fn an_exit_finds_the_person_by_the_mapping_of_his_version(bed: &Bed) {
+    let world = World::new(bed).await;
+    let exit = |path: &str| json!([{ "event": "user.moved", "map": { "email": path } }]);
+    world.put(json!({ "exitOn": exit("$.old"), "steps": wait_a_week() })).await;
+    world.tell("e1", "user.created", json!({})).await;
+    world.put(json!({ "exitOn": exit("$.former"), "steps": wait_a_week() })).await;
+    bed.advance(1).await;
+    let moved = world.message("e2", "user.moved", json!({ "old": "ada@example.org" })).await;
+    let moved = tidings_jobs::contracts::SequenceEvent { email: None, ..moved };
+    assert_eq!(world.deliver(&moved).await, Outcome::Done);
+    assert_eq!(world.inside("ada").await.len(), 0);
 }
 
 /// Ada is in three: of marketing for an audience and for none, and of what she waits for.

@@ -1,10 +1,13 @@
 //! Events on both engines: how they are taken in, and what sequences do with them.
 
 mod accepting;
+mod crash;
 mod knowing;
 mod leaving;
+mod paying;
 mod routing;
 mod segment;
+mod timeline;
 
 use serde_json::{Value, json};
 use tidings_access::Cx;
@@ -46,6 +49,7 @@ fn event(name: &str, data: Value) -> Event {
         name: name.to_owned(),
         email: Some(email("ada")),
         user_id: None,
+        anonymous_id: None,
         occurred_at: None,
         data: object(data),
     }
@@ -58,6 +62,7 @@ impl<'a> World<'a> {
             access: bed.access.clone(),
             versions: Versions::default(),
             messages: Messages::new(Templates::default()),
+            inbox: std::sync::Arc::default(),
         };
         Self { bed, tools }
     }

@@ -11,6 +11,7 @@ fn shown(event: &Event) -> Value {
         "name": event.name,
         "email": event.email.as_ref().map(ToString::to_string),
         "user": event.user_id,
+        "anonymous": event.anonymous_id,
         "id": event.message_id,
         "at": event.occurred_at.map(|at| at.to_string()),
         "data": event.data,
@@ -39,6 +40,7 @@ fn a_track_is_an_event() {
         "name": "Order Completed",
         "email": null,
         "user": "42",
+        "anonymous": "anon-1",
         "id": "m-1",
         "at": "2026-01-02T03:04:05.678Z",
         "data": { "total": 5 },
@@ -82,7 +84,7 @@ fn an_identify_tells_what_is_known() {
     let traits = json!({ "email": "ada@example.org", "firstName": "Ada", "plan": "pro" });
     let call = json!({ "userId": "42", "traits": traits });
     let expected = json!({
-        "name": "identify", "email": "ada@example.org", "user": "42", "id": null, "at": null, "data": traits,
+        "name": "identify", "email": "ada@example.org", "user": "42", "anonymous": null, "id": null, "at": null, "data": traits,
     });
     assert_eq!(shown(&identify(&object(call)).unwrap()), expected);
 }

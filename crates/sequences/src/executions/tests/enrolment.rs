@@ -6,7 +6,7 @@ use tidings_people::contacts::{self, Attributes, TagChange, Upsert};
 use tidings_testbed::{Bed, each_store};
 
 use crate::executions::{
-    EnrolmentId, active, begin_enrolment, begin_enrolment_once, enrolment, within,
+    BeginError, EnrolmentId, active, begin_enrolment, begin_enrolment_once, enrolment, within,
 };
 use crate::world::World;
 
@@ -68,6 +68,9 @@ async fn an_enrolment_of_a_known_id_begins_once(bed: &Bed) {
     world.run().await;
     let ended = begin().await.unwrap();
     assert!(ended.ended_at.is_some(), "it tells how far the one is that was begun");
+    let other = (Condition::EVERYONE, json!({ "plan": "pro" }));
+    let other = begin_enrolment_once(&cx, &world.versions, "offer", other, id.clone()).await;
+    assert!(matches!(other, Err(BeginError::KeyReused)), "{other:?}");
     world.run().await;
     let funnel = world.funnel("offer").await;
     assert_eq!((funnel.entered, funnel.left, funnel.active), (2, 1, 1));

@@ -6,10 +6,11 @@ use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
 
 use crate::executions::{Cause, Entered, Which, enrol, list_failed, stop_all};
-use crate::executions::{Enrol, Person};
+use crate::executions::{Enrol, Person, Refusal};
 use crate::world::World;
 
 each_store!(
+    the_gate_is_that_of_every_message,
     coming_again_begins_anew,
     coming_again_can_be_ignored,
     coming_again_can_need_a_pause,
@@ -23,6 +24,62 @@ fn with(reentry: &str) -> String {
     format!(
         "id: welcome\nreentry: {reentry}\nsteps: [ {{ send: a }}, {{ wait: 2 days }}, {{ send: b }} ]"
     )
+}
+
+async fn the_gate_is_that_of_every_message(bed: &Bed) {
+    use tidings_delivery::eligibility::Reason;
+    use tidings_people::consent::subscriptions::{Unsubscribe, unsubscribe};
+    use tidings_people::consent::{Act, By, Proof, Scope, Whom};
+    use tidings_people::suppression::{self, Kind, Suppress, suppress};
+
+    let world = World::new(bed).await;
+    world.define("id: news\nsteps: [ { wait: 1 day } ]").await;
+    world.define("id: order\ntransactional: true\nsteps: [ { wait: 1 day } ]").await;
+    let cx = world.cx().await;
+    for (name, kind) in
+        [("bounced", Kind::Permanent), ("complained", Kind::Complaint), ("blocked", Kind::Manual)]
+    {
+        let email = format!("{name}@example.org").parse().unwrap();
+        let reason = suppression::Reason::clipped("test");
+        let at = cx.now();
+        let cmd = Suppress { email, kind, reason, source: None, note: None, at };
+        suppress(&cx, cmd).await.unwrap();
+    }
+    let act = Act {
+        by: By::Person,
+        source: "test".parse().unwrap(),
+        reason: None,
+        proof: Proof::default(),
+    };
+    let whom = Whom::Email("gone@example.org".parse().unwrap());
+    contacts::upsert(&cx, known("gone@example.org")).await.unwrap();
+    unsubscribe(&cx, Unsubscribe { whom, scope: Scope::Global, act }).await.unwrap();
+    for (name, news, order) in [
+        ("bounced", Some(Reason::HardBounce), Some(Reason::HardBounce)),
+        ("complained", Some(Reason::Complaint), Some(Reason::Complaint)),
+        ("blocked", Some(Reason::Manual), Some(Reason::Manual)),
+        ("gone", Some(Reason::GlobalUnsubscribe), None),
+        ("new", None, None),
+    ] {
+        for (sequence, refused) in [("news", news), ("order", order)] {
+            let entered = world.enrol(&format!("{name}@example.org"), sequence, json!({})).await;
+            match refused {
+                Some(reason) => {
+                    assert_eq!(entered, Entered::Refused(Refusal::Person(reason)), "{name}")
+                }
+                None => assert!(matches!(entered, Entered::Began(_)), "{name} {entered:?}"),
+            }
+        }
+    }
+}
+
+fn known(email: &str) -> contacts::Upsert {
+    contacts::Upsert {
+        email: email.parse().unwrap(),
+        first_name: None,
+        attributes: contacts::Attributes::default(),
+        tags: None,
+    }
 }
 
 async fn coming_again_begins_anew(bed: &Bed) {
@@ -152,11 +209,12 @@ async fn whoever_is_erased_leaves_no_walk(bed: &Bed) {
         "STARTED#welcome".to_owned(),
         "STARTED#slow".to_owned(),
         "FAILED#slow".to_owned(),
-        format!("EXECUTION#{id}"),
         format!("EXECUTION#{}", failed[0].execution.id),
     ] {
         assert_eq!(world.keys(&partition).await, [] as [&str; 0], "{partition}");
     }
+    // Which names nobody, for a worker who has it in hand.
+    assert_eq!(world.keys(&format!("EXECUTION#{id}")).await, ["STOPPED"]);
     world.days(3).await;
     assert_eq!(world.outbox(), ["ada@example.org a"]);
 }

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tidings_kernel::tables;
 use tidings_people::contacts;
+use tidings_sql::Param;
 use tidings_testbed::{Bed, each_store};
 
 use crate::executions::{Doing, Entered, keys, list_failed, retry, skip_wait, stop, within};
@@ -20,6 +21,8 @@ each_store!(
     a_running_walk_stays_with_its_version,
     a_mail_waits_for_its_window,
     a_wait_can_be_skipped,
+    a_message_goes_into_the_inbox_of_whoever_has_one,
+    an_inbox_message_that_cannot_be_is_tried_again_and_then_failed,
     a_click_of_a_person_ends_the_wait_for_it,
     months_pass,
 );
@@ -69,6 +72,7 @@ async fn the_rows_are_those_of_the_seed_and_go_together(bed: &Bed) {
     assert_eq!(row.text("sequenceId"), Some("welcome"));
     assert_eq!(row.text("executionArn"), Some(execution.arn().as_str()));
     assert_eq!(row.text("startedAt"), Some("2026-07-01T12:00:00.000Z"));
+    assert_eq!(row.get("transactional"), Some(&false.into()));
     let partner = items.get(&tables::MAIN, &keys::of_sequence(&email, "welcome")).await.unwrap();
     let partner = partner.unwrap();
     assert_eq!(partner.text("PK"), Some("EXEC#welcome"));
@@ -76,6 +80,13 @@ async fn the_rows_are_those_of_the_seed_and_go_together(bed: &Bed) {
     assert_eq!(partner.text("email"), Some("ada@example.org"));
     assert_eq!(partner.text("executionArn"), row.text("executionArn"));
     assert_eq!(partner.text("startedAt"), row.text("startedAt"));
+    assert_eq!(partner.get("transactional"), row.get("transactional"));
+    world.define("id: order\ntransactional: true\nsteps: [ { wait: 1 day } ]").await;
+    world.enrol("ada@example.org", "order", json!({})).await;
+    for key in [keys::of_subscriber(&email, "order"), keys::of_sequence(&email, "order")] {
+        let row = items.get(&tables::MAIN, &key).await.unwrap().unwrap();
+        assert_eq!(row.get("transactional"), Some(&true.into()), "{key}");
+    }
     world.days(3).await;
     for partition in ["EXEC#welcome", "STARTED#welcome"] {
         assert_eq!(world.keys(partition).await, [] as [&str; 0], "{partition}");
@@ -204,16 +215,16 @@ async fn what_was_wrong_is_tried_again_and_then_kept_as_failed(bed: &Bed) {
 
     require(&world, "needy", &[]).await;
     let id = failed[0].execution.id.clone();
-    retry(&world.cx().await, "needy", &id).await.unwrap();
+    retry(&world.cx().await, &world.versions, "needy", &id).await.unwrap();
     world.run().await;
     assert_eq!(world.outbox().len(), 2);
     let funnel = world.funnel("needy").await;
     assert_eq!((funnel.entered, funnel.completed, funnel.failed), (1, 1, 0));
     assert_eq!(list_failed(&cx, "needy", None, 10).await.unwrap().failed, []);
-    assert!(retry(&world.cx().await, "needy", &id).await.is_err());
+    assert!(retry(&world.cx().await, &world.versions, "needy", &id).await.is_err());
 }
 
-async fn require(world: &World<'_>, key: &str, names: &[&str]) {
+pub(super) async fn require(world: &World<'_>, key: &str, names: &[&str]) {
     use tidings_delivery::templates::{self, Content, Put, Then};
 
     let mut content = Content::default();
@@ -359,4 +370,65 @@ async fn click(world: &World<'_>, email: &str, human: bool) {
     event.source = Some(Source::Transactional(message.unwrap()));
     event.verdict = Some(json!({ "human": human }));
     record(&cx, event).await.unwrap();
+}
+
+/// The titles of what a user finds in the inbox `app`.
+async fn found(world: &World<'_>, uid: &str) -> Vec<(String, serde_json::Value)> {
+    use tidings_inbox::read::{Listing, list};
+    let reader = tidings_inbox::Reader { inbox: "app".parse().unwrap(), uid: uid.parse().unwrap() };
+    let listing = Listing { limit: 100, ..Listing::default() };
+    let page = list(&world.cx().await, &world.tools.inbox, &reader, listing).await.unwrap();
+    let content = |shown: &tidings_inbox::read::Shown| shown.message.content.clone().unwrap();
+    page.messages.iter().map(content).map(|content| (content.title, content.body)).collect()
+}
+
+const IN_APP: &str = "
+id: inapp
+steps:
+  - id: note
+    inbox: { inbox: app, title: $.title, body: { plan: $.plan, text: Welcome }, category: tips, cta_uri: /start, expires_in: 7d }
+  - send: a
+";
+
+async fn a_message_goes_into_the_inbox_of_whoever_has_one(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.define(IN_APP).await;
+    let input = json!({"title": "Hello", "plan": "pro"});
+    for email in ["ada@example.org", "bob@example.org"] {
+        world.enrol(email, "inapp", input.clone()).await;
+    }
+    let cx = world.cx().await;
+    let ada = "ada@example.org".parse().unwrap();
+    contacts::learn_user_id(&cx, &ada, "u-1", cx.now()).await.unwrap();
+    // Not every id can be that of an inbox. Who was two contacts once can have several.
+    let later = cx.now() + jiff::SignedDuration::from_secs(1);
+    let add = cx.database().write(move |tx| {
+        let sql = "INSERT INTO channel_identities
+                       (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
+                   SELECT workspace_id, lead_id, channel, 'u#2', 'u#2', $1, $1
+                   FROM channel_identities WHERE channel = 'user_id'";
+        tx.execute(sql, &[Param::from(later)])
+    });
+    assert_eq!(add.await.unwrap(), 1);
+    world.run().await;
+    let wanted = ("Hello".to_owned(), json!({"plan": "pro", "text": "Welcome"}));
+    assert_eq!(found(&world, "u-1").await, [wanted]);
+    assert_eq!(world.outbox().len(), 2, "both go on");
+    let funnel = world.funnel("inapp").await;
+    let note = funnel.steps.iter().find(|step| step.step == "note").unwrap();
+    assert_eq!((note.entered, note.passed, note.skipped), (2, 2, 1));
+    assert_eq!(funnel.completed, 2);
+}
+
+async fn an_inbox_message_that_cannot_be_is_tried_again_and_then_failed(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.define(IN_APP).await;
+    world.enrol("ada@example.org", "inapp", json!({"plan": "pro"})).await;
+    let cx = world.cx().await;
+    let ada = "ada@example.org".parse().unwrap();
+    contacts::learn_user_id(&cx, &ada, "u-1", cx.now()).await.unwrap();
+    world.hours(6).await;
+    assert_eq!(found(&world, "u-1").await, []);
+    let failed = list_failed(&cx, "inapp", None, 10).await.unwrap();
+    assert_eq!(failed.failed.len(), 1, "the event had no title");
 }

@@ -8,12 +8,14 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::{AcceptError, Lines, PartKind, PartOf, Send, Status};
+use tidings_inbox::keys::UserId;
+use tidings_inbox::publish::{NewPost, PublishError, To};
 use tidings_people::contacts::{self, Attributes, Edit, TagChange, Update, UpdateError};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::super::Execution;
 use super::Tools;
-use crate::definition::{Definition, Mails, Setting, Wait};
+use crate::definition::{Definition, InboxMessage, Mails, Setting, Wait};
 use crate::definition::{Op, Program};
 
 /// How long a walk waits for another worker that does the same.
@@ -23,7 +25,7 @@ pub(super) enum Acted {
     Done {
         next: usize,
     },
-    /// A mail that was not sent, for a reason that its row has.
+    /// A mail that was not sent, for a reason that its row has, or an inbox message for somebody who has no inbox.
     Skipped {
         next: usize,
     },
@@ -72,6 +74,7 @@ pub(super) async fn act(
                 None => Acted::Done { next: *next },
             })
         }
+        Op::Inbox { message, next } => post(tools, cx, program, (execution, message), *next).await,
         Op::Webhook { event, data, next } => {
             tell(cx, execution, event, settings(data, &execution.input)).await?;
             Ok(Acted::Done { next: *next })
@@ -133,6 +136,12 @@ async fn send(
     send.lines = Lines { subject: mail.subject.clone(), preheader: None };
     send.context = context(&execution.input);
     send.part_of = Some(part_of(definition, Some(execution.id.as_str())));
+    // What is put off once it is written down goes when that is over, whatever the window says then: so it is asked before.
+    if definition.window.is_some()
+        && let Some(until) = put_off(tools, cx, &send).await?
+    {
+        return Ok(Acted::Later { until });
+    }
     match tools.messages.accept(cx, send).await {
         Ok(accepted) if accepted.status == Status::Skipped => Ok(Acted::Skipped { next }),
         Ok(_) => Ok(Acted::Done { next }),
@@ -149,6 +158,15 @@ async fn send(
             | AcceptError::NoVersion(..)
             | AcceptError::BatchSize),
         ) => Ok(Acted::Refused(error.to_string())),
+    }
+}
+
+/// Until when quiet hours or a cap put a mail off. What is wrong with it is told when it is to be written down.
+async fn put_off(tools: &Tools, cx: &Cx, send: &Send) -> Result<Option<Timestamp>, StorageError> {
+    match tools.messages.dry_run(cx, send).await {
+        Ok(preview) => Ok(preview.decision.verdict.until()),
+        Err(AcceptError::Store(error)) => Err(error),
+        Err(_) => Ok(None),
     }
 }
 
@@ -169,6 +187,51 @@ pub(crate) fn context(input: &Value) -> Map<String, Value> {
     }
 }
 
+/// Puts a message into his inbox. Somebody whom no app calls by an id has none, and goes on without it.
+async fn post(
+    tools: &Tools,
+    cx: &Cx,
+    program: &Program,
+    (execution, message): (&Execution, &InboxMessage),
+    next: usize,
+) -> Result<Acted, StorageError> {
+    let known = contacts::user_ids(cx, &execution.email).await?;
+    let Some(uid) = known.into_iter().find(|id| id.parse::<UserId>().is_ok()) else {
+        tracing::info!(
+            execution.id = %execution.id,
+            "Execution {} goes on without its inbox message: nobody has told a user id",
+            execution.id
+        );
+        return Ok(Acted::Skipped { next });
+    };
+    let data = &execution.input;
+    let new = NewPost {
+        to: To::Users(vec![uid]),
+        label: None,
+        category: message.category.as_ref().map(ToString::to_string),
+        title: message.title(data),
+        body: message.body(data),
+        cta_uri: message.cta_uri(data),
+        host_system_id: Some(format!("sequence/{}/{}", execution.id, execution.at)),
+        send_at: None,
+        expires_in: message.expires_in.map(|ttl| ttl.to_string()),
+        sender: program.definition.client.to_string(),
+    };
+    match tools.inbox.publish(cx, &message.inbox, new).await {
+        Ok(_) => Ok(Acted::Done { next }),
+        // He was called otherwise when it was tried before: what was published first is what he has.
+        Err(PublishError::OtherRequest(_)) => Ok(Acted::Done { next }),
+        Err(PublishError::Store(error)) => Err(error),
+        Err(PublishError::Busy) => {
+            let reason = format!("the inbox of execution {} is busy", execution.id);
+            Ok(Acted::NotNow(reason, A_MOMENT))
+        }
+        Err(error @ (PublishError::Invalid(_) | PublishError::Full)) => {
+            Ok(Acted::Refused(error.to_string()))
+        }
+    }
+}
+
 /// Why not, if it cannot be done. Whoever is not known any more has nothing that could be changed.
 async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<String>, StorageError> {
     match contacts::update(cx, Update { email: execution.email.clone(), edit }).await {
@@ -178,7 +241,7 @@ async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<Strin
     }
 }
 
-fn settings(values: &BTreeMap<String, Setting>, input: &Value) -> Map<String, Value> {
+pub(crate) fn settings(values: &BTreeMap<String, Setting>, input: &Value) -> Map<String, Value> {
     let value = |setting: &Setting| setting.value(input).cloned().unwrap_or_default();
     values.iter().map(|(name, setting)| (name.clone(), value(setting))).collect()
 }

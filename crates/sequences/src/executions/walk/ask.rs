@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value as Json;
 use tidings_access::{Cx, StorageError};
 use tidings_delivery::past::{self, Did, Sent};
@@ -15,8 +16,14 @@ use crate::definition::Check;
 use crate::definition::{Op, Program, is_same};
 use crate::versions::Versions;
 
-/// How long a walk waits before it looks again whether a mail was sent that is on its way.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a walk waits at least, and at most, before it looks again whether a mail was sent that is on its way.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MOST_PATIENCE: Duration = Duration::from_secs(15 * 60);
+
+/// As long as it has waited already: what is not sent within minutes may take hours.
+pub(super) fn pause(since: Timestamp, now: Timestamp) -> Duration {
+    now.duration_since(since).unsigned_abs().clamp(PATIENCE, MOST_PATIENCE)
+}
 
 /// Where it goes on. `None` if that is not known yet.
 pub(super) async fn ask(
@@ -49,11 +56,7 @@ pub(crate) async fn answer(
         },
         Check::HasOpened(template) => past::has_event(cx, email, Did::Open, template).await?,
         Check::HasClicked(template) => past::has_event(cx, email, Did::Click, template).await?,
-        Check::FieldExists(field) => match field_of(cx, email, field).await? {
-            None | Some(Value::Null) => false,
-            Some(Value::S(text)) => !text.is_empty(),
-            Some(_) => true,
-        },
+        Check::FieldExists(field) => exists(field_of(cx, email, field).await?.as_ref()),
         Check::FieldEquals(field, wanted) => {
             let found = field_of(cx, email, field).await?;
             found.is_some_and(|found| equals(&found, wanted))
@@ -76,7 +79,15 @@ async fn field_of(
     })
 }
 
-fn equals(found: &Value, wanted: &Json) -> bool {
+pub(crate) fn exists(found: Option<&Value>) -> bool {
+    match found {
+        None | Some(Value::Null) => false,
+        Some(Value::S(text)) => !text.is_empty(),
+        Some(_) => true,
+    }
+}
+
+pub(crate) fn equals(found: &Value, wanted: &Json) -> bool {
     serde_json::to_value(found).is_ok_and(|found| is_same(&found, wanted))
 }
 

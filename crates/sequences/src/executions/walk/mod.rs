@@ -1,9 +1,13 @@
 //! The worker of `sequence-steps`: takes one execution further, as far as it goes now.
 //!
 //! A message names an execution; where it is and what there is to do, its item says. Steps that only decide are taken one
-//! after the other in memory; what was decided by asking is written down before anything is done, because asked again it
-//! might be decided otherwise. What a step does, it does under a name made of the execution and its place, so a step that
-//! was cut off is done again and finds what it did.
+//! after the other in memory; what was done, and what was decided by asking, is written down before anything else is done:
+//! whoever is cut off repeats one step at most, and asked again it might be decided otherwise. A mail, an inbox message and a
+//! webhook have a name made of the execution and its place, so whoever repeats one finds what was done; a tag or an attribute is
+//! set to the same again.
+//!
+//! A walk that cannot be taken further ends as failed with the last try of its message, and not as a dead letter, which
+//! nobody would look for.
 //!
 //! Here: the order of things. What a step is, `rules` says; what it does, `act`; what a condition asks, `ask`; and what wakes
 //! a waiting one, `wake`.
@@ -20,20 +24,22 @@ use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::transactional::{self, Messages};
-use tidings_jobs::contracts::{SequenceStep, SequenceTask};
-use tidings_jobs::{Handler, Outcome, Work, for_contract};
-use tidings_kernel::{Txn, Workspace, causes, tables};
+use tidings_inbox::Inbox;
+use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
+use tidings_jobs::{Handler, Outcome};
+use tidings_kernel::{Delivery, MAX_DELAY, Outgoing, Txn, Workspace, causes, queues, tables};
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
-use super::{Doing, Execution, ExecutionId, bulk, keys, leave};
-use crate::definition::Program;
+use super::{Doing, Execution, ExecutionId, bulk, keys, leave, told};
+use crate::definition::{Op, Program};
 use crate::versions::Versions;
 use act::Acted;
 use rules::Next;
 
+pub(super) use act::settings;
 pub(crate) use act::{context, part_of};
-pub(super) use ask::answer;
+pub(super) use ask::{answer, equals, exists};
 pub(crate) use wake::{Heard, hear};
 pub use wake::{SkipError, skip_wait};
 
@@ -46,6 +52,10 @@ const TURNS: usize = 100;
 /// So often a step that cannot be done is tried again, first after this long and then twice as long each time.
 const TRIES: u32 = 3;
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_secs(60);
+/// Why a mail is taken back.
+const STOPPED: &str = "its execution was stopped";
+/// Why a walk has failed that no worker could even say why of.
+const NO_END: &str = "whoever took it further came to no end, again and again";
 
 /// What a worker stands on. Clones share it.
 #[derive(Clone)]
@@ -53,6 +63,7 @@ pub struct Tools {
     pub access: Access,
     pub versions: Versions,
     pub messages: Messages,
+    pub inbox: Arc<Inbox>,
 }
 
 #[derive(Clone)]
@@ -66,20 +77,38 @@ impl Worker {
     }
 
     pub fn handler(&self) -> Arc<dyn Handler> {
-        for_contract(self.clone())
+        Arc::new(self.clone())
     }
 }
 
 #[async_trait]
-impl Work<SequenceStep> for Worker {
-    async fn work(&self, message: SequenceStep) -> Outcome {
+impl Handler for Worker {
+    async fn handle(&self, delivery: &Delivery) -> Outcome {
+        match SequenceStep::parse(&delivery.body) {
+            Ok(message) => self.work(message, delivery.receives).await,
+            Err(error) => Outcome::dead(error.to_string()),
+        }
+    }
+}
+
+impl Worker {
+    async fn work(&self, message: SequenceStep, receives: u32) -> Outcome {
         let Some(id) = ExecutionId::parse(&message.id) else {
             return Outcome::dead("nothing can have this id");
         };
+        let workspace = &message.workspace;
+        let left = queues::SEQUENCE_STEPS.max_receives.saturating_sub(receives);
         let done = match message.task {
-            SequenceTask::GoOn => self.take(&message.workspace, &id).await,
-            SequenceTask::TakeBack => self.take_back(&message.workspace, &id).await,
-            SequenceTask::Enrol => bulk::go_on(&self.tools, &message.workspace, &id).await,
+            // Whoever had it before did not even come to an error: a panic, a time-out, a process that ended.
+            SequenceTask::GoOn if left == 0 => self.give_up(workspace, &id, NO_END).await,
+            SequenceTask::GoOn => match self.take(workspace, &id).await {
+                Err(error) if left == 1 && !error.is_passing() => {
+                    self.give_up(workspace, &id, &causes(&error)).await
+                }
+                done => done,
+            },
+            SequenceTask::TakeBack => self.take_back(workspace, &id).await,
+            SequenceTask::Enrol => bulk::go_on(&self.tools, workspace, &id).await,
         };
         match done {
             Ok(outcome) => outcome,
@@ -104,8 +133,12 @@ struct Walk {
     now: Execution,
     changes: Changes,
     steps: usize,
+    /// What goes on his timeline if it is written down.
+    told: Vec<Outgoing>,
     /// What is known of the person decided something: asked again, the answer may be another.
     asked: bool,
+    /// Something was done that others can see.
+    acted: bool,
 }
 
 impl Worker {
@@ -115,9 +148,44 @@ impl Worker {
         id: &ExecutionId,
     ) -> Result<Outcome, StorageError> {
         if let Some(cx) = self.tools.access.working_in(workspace).await? {
-            transactional::cancel_queued_of(&cx, id.as_str(), "its execution was stopped").await?;
+            transactional::cancel_queued_of(&cx, id.as_str(), STOPPED).await?;
         }
         Ok(Outcome::Done)
+    }
+
+    /// It is at its end, or was taken out. If so, it may have been in somebody's hands, here or where a process has died:
+    /// what he gave away after the others were taken back is taken back now.
+    async fn gone(&self, cx: &Cx, id: &ExecutionId) -> Result<Outcome, StorageError> {
+        if cx.items().await?.get(&tables::MAIN, &keys::stopped(id)).await?.is_some() {
+            transactional::cancel_queued_of(cx, id.as_str(), STOPPED).await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// The last try of its message: it has failed, where people look for what has.
+    async fn give_up(
+        &self,
+        workspace: &Workspace,
+        id: &ExecutionId,
+        why: &str,
+    ) -> Result<Outcome, StorageError> {
+        for _ in 0..race::ATTEMPTS {
+            let Some(cx) = self.tools.access.working_in(workspace).await? else {
+                return Ok(Outcome::dead(format!("execution {id} is of no workspace")));
+            };
+            let item = cx.items().await?.get(&tables::MAIN, &keys::state(id)).await?;
+            let Some(item) = item else { return self.gone(&cx, id).await };
+            let stored = Execution::read(&item)?;
+            let waits = stored.doing != Doing::Going && stored.next_at() > cx.now();
+            let turn = match waits {
+                true => self.stay(&cx, Walk::new(stored)).await?,
+                false => self.fail(&cx, Walk::new(stored), why).await?,
+            };
+            if let Turn::Over(outcome) = turn {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::retry(format!("execution {id} could not be given up")))
     }
 
     async fn take(&self, workspace: &Workspace, id: &ExecutionId) -> Result<Outcome, StorageError> {
@@ -127,7 +195,7 @@ impl Worker {
                 return Ok(Outcome::dead(format!("execution {id} is of no workspace")));
             };
             let item = cx.items().await?.get(&tables::MAIN, &keys::state(id)).await?;
-            let Some(item) = item else { return Ok(Outcome::Done) };
+            let Some(item) = item else { return self.gone(&cx, id).await };
             match self.turn(&cx, Execution::read(&item)?).await? {
                 Turn::Again => {}
                 Turn::Over(outcome) => return Ok(outcome),
@@ -146,7 +214,7 @@ impl Worker {
         loop {
             let next = rules::next(&walk.now, &program, cx.now());
             match next {
-                Next::Asleep => return Ok(Turn::Over(Outcome::Done)),
+                Next::Asleep => return self.stay(cx, walk).await,
                 Next::TimedOut => return self.fail(cx, walk, "timed_out").await,
                 Next::End => return self.end(cx, walk).await,
                 Next::Leave => return self.exit(cx, walk).await,
@@ -160,10 +228,15 @@ impl Worker {
                     walk.now.doing = Doing::Waiting { until };
                     return self.sleep(cx, walk).await;
                 }
-                Next::Act if walk.asked => return self.write(cx, walk).await,
+                Next::Act if walk.asked || walk.acted => return self.write(cx, walk).await,
                 Next::Act => match act::act(&self.tools, cx, &program, &walk.now).await? {
-                    Acted::Done { next } => walk.go(&program, next, cx.now()),
+                    Acted::Done { next } => {
+                        walk.acted = true;
+                        walk.tell_sent(cx, &program);
+                        walk.go(&program, next, cx.now());
+                    }
                     Acted::Skipped { next } => {
+                        walk.acted = true;
                         walk.changes.step(walk.now.version, &walk.now.step, What::Skipped);
                         walk.go(&program, next, cx.now());
                     }
@@ -181,9 +254,12 @@ impl Worker {
                         walk.asked = true;
                         walk.go(&program, to, cx.now());
                     }
+                    // It may wait for long, and nothing of what it has done is done again meanwhile.
+                    None if walk.steps > 0 => return self.write(cx, walk).await,
                     None => {
                         let reason = format!("execution {} waits for a mail", walk.now.id);
-                        return Ok(Turn::Over(Outcome::wait(reason, ask::PATIENCE)));
+                        let pause = ask::pause(walk.now.since, cx.now());
+                        return Ok(Turn::Over(Outcome::wait(reason, pause)));
                     }
                 },
             }
@@ -203,8 +279,25 @@ impl Worker {
         self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await
     }
 
+    /// It waits. The clock that has set off its timer may be ahead of ours, and then nothing else will wake it: if its time
+    /// is near, the message waits for it, and else the timer is set again.
+    async fn stay(&self, cx: &Cx, walk: Walk) -> Result<Turn, StorageError> {
+        let left = walk.stored.next_at().duration_since(cx.now()).unsigned_abs();
+        if left <= MAX_DELAY {
+            let reason = format!("execution {} is woken before its time", walk.stored.id);
+            return Ok(Turn::Over(Outcome::wait(reason, left)));
+        }
+        let txn = walk.stored.stay(Txn::new(), cx.workspace());
+        match cx.items().await?.transact(txn).await {
+            Ok(()) => Ok(Turn::Over(Outcome::Done)),
+            Err(error) if race::lost(&error) => Ok(Turn::Again),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn end(&self, cx: &Cx, mut walk: Walk) -> Result<Turn, StorageError> {
         walk.changes.whole(walk.now.version, What::Passed);
+        walk.told.push(walk.now.happened(cx, told::COMPLETED, None));
         let (id, txn) = (walk.now.id.clone(), walk.now.end(Txn::new()));
         let turn = self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await?;
         tracing::debug!(execution.id = %id, "Execution {id} came to its end");
@@ -215,6 +308,7 @@ impl Worker {
     async fn exit(&self, cx: &Cx, mut walk: Walk) -> Result<Turn, StorageError> {
         walk.changes.step(walk.now.version, &walk.now.step, What::Passed);
         walk.changes.whole(walk.now.version, What::Left);
+        walk.told.push(walk.now.happened(cx, told::EXITED, Some("exit")));
         let txn = walk.now.end(Txn::new());
         self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await
     }
@@ -235,6 +329,7 @@ impl Worker {
     async fn fail(&self, cx: &Cx, mut walk: Walk, why: &str) -> Result<Turn, StorageError> {
         let (id, sequence) = (walk.now.id.clone(), walk.now.sequence.clone());
         leave::counted(&mut walk.changes, &walk.now, What::Failed);
+        walk.told.push(walk.now.happened(cx, told::EXITED, Some("failed")));
         let txn = leave::kept(walk.now.end(Txn::new()), &walk.now, why, cx.now());
         let turn = self.commit(cx, walk, txn, Turn::Over(Outcome::Done)).await?;
         // What a template or a provider said may name a person: it is with the failed execution.
@@ -249,7 +344,8 @@ impl Worker {
         txn: Txn,
         then: Turn,
     ) -> Result<Turn, StorageError> {
-        let Walk { stored, changes, .. } = walk;
+        let Walk { stored, changes, told, .. } = walk;
+        let txn = told.into_iter().fold(txn, Txn::enqueue);
         match cx.items().await?.transact(changes.count(txn, &stored.id, &stored.sequence)).await {
             Ok(()) => Ok(then),
             // Somebody was faster: it is looked at again.
@@ -266,7 +362,23 @@ enum Turn {
 
 impl Walk {
     fn new(stored: Execution) -> Self {
-        Self { now: stored.clone(), stored, changes: Changes::default(), steps: 0, asked: false }
+        Self {
+            now: stored.clone(),
+            stored,
+            changes: Changes::default(),
+            steps: 0,
+            told: Vec::new(),
+            asked: false,
+            acted: false,
+        }
+    }
+
+    /// A mail of this step is on its way.
+    fn tell_sent(&mut self, cx: &Cx, program: &Program) {
+        let op = program.places.get(self.now.at).map(|place| &place.op);
+        if matches!(op, Some(Op::Send { .. })) {
+            self.told.push(self.now.happened(cx, told::STEP_SENT, None));
+        }
     }
 
     /// To another place. The step is done.

@@ -49,7 +49,11 @@ pub(super) fn next(execution: &Execution, program: &Program, now: Timestamp) -> 
         }
         Op::Check { .. } => Next::Ask,
         Op::Wait { .. } => Next::Rest,
-        Op::Send { .. } | Op::Tag { .. } | Op::Set { .. } | Op::Webhook { .. } => Next::Act,
+        Op::Send { .. }
+        | Op::Tag { .. }
+        | Op::Set { .. }
+        | Op::Inbox { .. }
+        | Op::Webhook { .. } => Next::Act,
         Op::Exit { .. } => Next::Leave,
     }
 }

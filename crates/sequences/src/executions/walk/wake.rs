@@ -1,8 +1,8 @@
 //! What wakes a walk before its time: the event that it waits for, or a person who does not want to wait.
 
 use jiff::Timestamp;
-use serde_json::Value;
-use tidings_access::{Cx, StorageError};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, StorageError};
 use tidings_kernel::{EmailAddress, StoreError, Txn};
 use tidings_people::race;
 
@@ -52,7 +52,7 @@ pub(crate) async fn hear(
             if !place.op.is_waiting_for(heard.event, heard.data) {
                 continue;
             }
-            match go(cx, program, &execution, came).await {
+            match go(cx, program, &execution, (came, None)).await {
                 Ok(()) => woken += 1,
                 Err(error) if race::lost(&error) => met = true,
                 Err(error) => return Err(error.into()),
@@ -84,7 +84,9 @@ pub async fn skip_wait(
             // It waits to try again, or for its window to open, and is to try now.
             _ => execution.at,
         };
-        match go(cx, &program, &execution, to).await {
+        let told = json!({ "sequence": execution.sequence, "step": execution.step });
+        let change = Change::new("execution.skip", "execution", id).before(told);
+        match go(cx, &program, &execution, (to, Some(&change))).await {
             Ok(()) => {
                 let moved = list::show(cx, id).await?;
                 return Ok(moved.unwrap_or(execution));
@@ -101,7 +103,7 @@ async fn go(
     cx: &Cx,
     program: &Program,
     execution: &Execution,
-    to: usize,
+    (to, change): (usize, Option<&Change>),
 ) -> Result<(), StoreError> {
     let (mut moved, mut changes) = (execution.clone(), Changes::default());
     moved.doing = Doing::Going;
@@ -112,6 +114,7 @@ async fn go(
     let txn = changes
         .count(txn, &execution.id, &execution.sequence)
         .enqueue(execution.message(cx.workspace()));
+    let txn = change.into_iter().fold(txn, |txn, change| txn.enqueue(cx.audited(change)));
     match cx.items().await {
         Ok(items) => items.transact(txn).await,
         Err(StorageError::Items(error)) => Err(error),

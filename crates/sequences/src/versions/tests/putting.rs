@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tidings_access::{ClientId, Cx, clients};
 use tidings_delivery::templates::{TemplateKey, Then};
+use tidings_outreach::campaigns;
+use tidings_outreach::campaigns::draft::{self, Draft};
 use tidings_testbed::{Bed, each_store};
 
 use super::super::{
@@ -27,6 +29,7 @@ each_store!(
     who_did_it_is_written_down,
     a_client_leaves_what_another_has_as_it_is,
     of_two_clients_that_put_at_once_one_has_it,
+    no_id_is_the_key_of_a_campaign,
 );
 
 fn done(change: Change, version: i64, status: Status) -> Put {
@@ -227,4 +230,31 @@ async fn of_two_clients_that_put_at_once_one_has_it(bed: &Bed) {
     assert!(one.is_some() != other.is_some(), "{one:?} {other:?}");
     let owner = if one.is_some() { shop } else { app };
     assert_eq!(show(&cx, "welcome").await.unwrap().unwrap().sequence.client, owner);
+}
+
+async fn no_id_is_the_key_of_a_campaign(bed: &Bed) {
+    let cx = prepare(bed).await;
+    let content = campaigns::Content {
+        subject: Some("Hello".to_owned()),
+        text: Some("Text".to_owned()),
+        ..campaigns::Content::default()
+    };
+    let client = bed.shop(&cx).await.id;
+    let draft = |key: &str| Draft {
+        key: Some(key.to_owned()),
+        ..Draft::of(client, "Spring", content.clone())
+    };
+    draft::create(&cx, draft("welcome")).await.unwrap();
+    // A campaign without a key of its own is known by such a one.
+    for id in ["welcome", "campaign-7"] {
+        let found = faults(put(&cx, welcome(json!({ "id": id }))).await);
+        assert!(found[0].contains("a campaign has this as its key"), "{found:?}");
+    }
+    // Whoever of two is first has it.
+    for number in 0..5 {
+        let id = format!("both-{number}");
+        let sequence = put(&cx, welcome(json!({ "id": id })));
+        let (sequence, campaign) = tokio::join!(sequence, draft::create(&cx, draft(&id)));
+        assert!(sequence.is_ok() != campaign.is_ok(), "{sequence:?} {campaign:?}");
+    }
 }
