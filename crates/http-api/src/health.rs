@@ -1,12 +1,12 @@
 //! How the process tells its keepers how it is: `/healthz`, `/readyz` and `/metrics`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use tokio::sync::watch;
 
 use crate::Api;
 use crate::problem::Problem;
@@ -14,18 +14,30 @@ use crate::problem::Problem;
 /// Less than the second or so that load balancers wait for a probe.
 const PING_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// Whether the process is on its way out. `/readyz` says so on connections that are open already; new ones are
-/// not accepted any more.
-#[derive(Debug, Clone, Default)]
-pub struct Draining(Arc<AtomicBool>);
+/// Whether the process is on its way out. `/readyz` says so on connections that are open already, and streams end; new
+/// ones are not accepted any more. Clones tell the same.
+#[derive(Debug, Clone)]
+pub struct Draining(Arc<watch::Sender<bool>>);
+
+impl Default for Draining {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(false)))
+    }
+}
 
 impl Draining {
     pub fn begin(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.send_replace(true);
     }
 
     pub fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.0.borrow()
+    }
+
+    /// Returns when it has begun.
+    pub(crate) async fn begun(&self) {
+        // The sender is here, so that it cannot be gone.
+        drop(self.0.subscribe().wait_for(|begun| *begun).await);
     }
 }
 

@@ -12,6 +12,7 @@ mod public;
 #[cfg(test)]
 mod tests;
 mod v1;
+mod widget;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +33,7 @@ pub use health::Draining;
 pub use problem::{Problem, Violation};
 pub use provider::provider;
 pub use public::{Peer, UNSTORED_METRIC, public};
-pub use v1::{REFUSED_METRIC, Services, openapi, v1};
+pub use v1::{Demo, REFUSED_METRIC, STREAMS_METRIC, Services, inbox_demo, openapi, v1};
 
 /// What the handlers work with.
 #[derive(Clone)]
@@ -42,6 +43,9 @@ pub struct Api {
     pub draining: Draining,
     pub limits: Limits,
 }
+
+/// A mail, and what JSON needs to write it down.
+const MAX_MAIL: usize = tidings_mail::inbound::MAX_BYTES + 2 * 1024 * 1024;
 
 /// What one request may take.
 #[derive(Debug, Clone, Copy)]
@@ -53,14 +57,28 @@ pub struct Limits {
     pub file_timeout: Duration,
 }
 
+/// What a request may have that names very many. It is held in memory as a whole, so it is far less than a file.
+const MAX_LONG_BODY: usize = 32 << 20;
+
 impl Limits {
     /// A file may have no more than anything else.
     pub fn uniform(max_body: usize, request_timeout: Duration) -> Self {
         Self { max_body, request_timeout, max_file: max_body, file_timeout: request_timeout }
     }
 
+    /// A mail may be as long as one can be read, whatever else is allowed.
+    fn of_mails(self) -> Self {
+        Self { max_body: self.max_body.max(MAX_MAIL), request_timeout: self.file_timeout, ..self }
+    }
+
     fn of_files(self) -> Self {
         Self { max_body: self.max_file, request_timeout: self.file_timeout, ..self }
+    }
+
+    /// Of a request that names very many, in the time of any other.
+    fn of_long_bodies(self) -> Self {
+        let long = self.max_file.min(MAX_LONG_BODY);
+        Self { max_body: self.max_body.max(long), ..self }
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Problem {
     violations: Vec<Violation>,
     /// Why, where a rule of the product says no: `hard_bounce`.
     reason: Option<&'static str>,
+    /// From when on it would be allowed, where it is too early.
+    allowed_from: Option<jiff::Timestamp>,
     /// In a box: a problem is the error of nearly everything, and must be cheap to hand on.
     headers: Box<HeaderMap>,
 }
@@ -60,6 +62,9 @@ pub(crate) struct ProblemBody {
     /// Why, in a word, where a rule says no
     #[schema(example = "hard_bounce")]
     reason: Option<String>,
+    /// From when on it would be allowed, where it is too early
+    #[schema(format = DateTime)]
+    allowed_from: Option<String>,
     /// The log has more under this id.
     request_id: String,
 }
@@ -70,7 +75,7 @@ impl Problem {
     pub fn new(status: StatusCode, code: &'static str, detail: impl ToString) -> Self {
         let detail = detail.to_string();
         let (violations, headers) = (Vec::new(), Box::default());
-        Self { status, code, detail, violations, reason: None, headers }
+        Self { status, code, detail, violations, reason: None, allowed_from: None, headers }
     }
 
     /// The problem that a bare status stands for.
@@ -129,6 +134,11 @@ impl Problem {
         Self { reason: Some(reason), ..self }
     }
 
+    /// From when on the same would be allowed.
+    pub(crate) fn until(self, allowed_from: jiff::Timestamp) -> Self {
+        Self { allowed_from: Some(allowed_from), ..self }
+    }
+
     pub(crate) fn headers(mut self, headers: HeaderMap) -> Self {
         self.headers.extend(headers);
         self
@@ -148,6 +158,9 @@ impl Problem {
         }
         if let Some(reason) = self.reason {
             body["reason"] = reason.into();
+        }
+        if let Some(at) = self.allowed_from {
+            body["allowed_from"] = at.to_string().into();
         }
         body
     }

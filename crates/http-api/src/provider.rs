@@ -65,12 +65,57 @@ mod tests {
 
     use axum::body::{Body, to_bytes};
     use axum::http::Request;
+    use tidings_kernel::{QueueEngine as _, queues};
     use tidings_signals::sns::{Settings, Sns};
     use tidings_testbed::Bed;
     use tower::ServiceExt as _;
 
     use super::provider;
     use crate::Limits;
+
+    const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:ses-events";
+
+    /// Somewhere with the certificate of the envelope, and the envelope that names it.
+    fn signed() -> (String, String) {
+        use std::io::{Read as _, Write as _};
+
+        let certificate = include_str!("../../signals/tests/fixtures/sns-certificate.pem");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().unwrap();
+            let _ = connection.read(&mut [0; 4096]).unwrap();
+            let length = certificate.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{certificate}"
+            );
+            connection.write_all(answer.as_bytes()).unwrap();
+        });
+        let envelope = include_str!("../../signals/tests/fixtures/sns-version-1.json");
+        let mut envelope: serde_json::Value = serde_json::from_str(envelope).unwrap();
+        envelope["SigningCertURL"] = format!("{origin}/good.pem").into();
+        (origin, envelope.to_string())
+    }
+
+    #[tokio::test]
+    async fn what_is_proven_is_taken_and_what_cannot_be_written_down_is_asked_for_again() {
+        let bed = Bed::memory().await;
+        let limits = Limits::uniform(1024 * 1024, Duration::from_secs(5));
+        let (origin, envelope) = signed();
+        let listening = Settings { topics: vec![TOPIC.into()], certificate_origin: Some(origin) };
+        let sns = Sns::new(listening);
+        let post = async || {
+            let router = provider(bed.access.clone(), sns.clone(), limits);
+            let request = Request::post("/webhooks/ses").header("content-type", "text/plain");
+            let request = request.body(Body::from(envelope.clone())).unwrap();
+            router.oneshot(request).await.unwrap().status().as_u16()
+        };
+        assert_eq!(post().await, 204);
+        let waiting = bed.queues.depth(&queues::SES_WEBHOOKS).await.unwrap().ready;
+        assert_eq!(waiting, 1, "a success says that it is in the queue");
+        bed.access.database().close().await;
+        assert_eq!(post().await, 503, "SNS posts it again");
+    }
 
     #[tokio::test]
     async fn what_is_not_proven_is_refused_with_the_reason() {

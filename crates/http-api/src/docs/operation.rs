@@ -52,7 +52,7 @@ impl<'a> Operation<'a> {
                 (prose(text(self.described, "description")))
                 (self.show_parameters())
                 (self.show_body(document))
-                (self.show_responses())
+                (self.show_responses(document))
                 pre { (example::curl(self, document)) }
             }
         }
@@ -85,11 +85,12 @@ impl<'a> Operation<'a> {
         }
     }
 
-    fn show_responses(&self) -> Markup {
+    fn show_responses(&self, document: &Value) -> Markup {
         html! {
             h4 { "Answers" }
             div.wide { table.answers {
                 @for (status, response) in self.described["responses"].as_object().into_iter().flatten() {
+                    @let response = schema::resolved_response(document, response);
                     tr {
                         th { code { (status) } }
                         td { (inline(text(response, "description"))) }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::{anchor, inline, prose, text};
 
 const COMPONENTS: &str = "#/components/schemas/";
+const RESPONSES: &str = "#/components/responses/";
 
 /// Every schema that has a name, with its fields.
 pub(super) fn all(document: &Value) -> Markup {
@@ -25,6 +26,14 @@ pub(super) fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value 
     match reference(schema) {
         Some(name) => &document["components"]["schemas"][name],
         None => schema,
+    }
+}
+
+/// An answer, or the one that it refers to.
+pub(super) fn resolved_response<'a>(document: &'a Value, response: &'a Value) -> &'a Value {
+    match response["$ref"].as_str().and_then(|path| path.strip_prefix(RESPONSES)) {
+        Some(name) => &document["components"]["responses"][name],
+        None => response,
     }
 }
 

@@ -1,12 +1,15 @@
 //! `/v1/audiences`: the lists that people are subscribed to.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_access::{DisplayName, Page, Slug};
+use tidings_access::{Cx, DisplayName, Page, Slug};
+use tidings_delivery::confirmation;
 use tidings_people::consent::Line;
 use tidings_people::consent::audiences::{self, Audience, Create, CreateError, FindError, Update};
 use utoipa::ToSchema;
@@ -14,7 +17,7 @@ use utoipa::ToSchema;
 use super::auth::{Manage, Needs, Read, Refusals};
 use super::input::{Body, Cursor, Fields, FromFields, Listing};
 use super::{ListBody, V1};
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::{Problem, ProblemBody, Violation};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = Audience)]
@@ -122,6 +125,7 @@ pub(super) async fn create(
         double_opt_in: new.double_opt_in.unwrap_or(false),
         confirm_template_key: new.confirm_template_key,
     };
+    confirming(&cx, create.confirm_template_key.as_ref()).await?;
     let audience = audiences::create(&cx, create).await?;
     let location = format!("/v1/audiences/{}", audience.slug);
     Ok((StatusCode::CREATED, [(header::LOCATION, location)], Json(AudienceBody::from(audience))))
@@ -178,7 +182,20 @@ pub(super) async fn update(
     let cx = v1.cx(&who);
     let ChangeAudience { name, double_opt_in, confirm_template_key } = change;
     let update = Update { slug: named(&slug)?, name, double_opt_in, confirm_template_key };
+    confirming(&cx, update.confirm_template_key.as_ref().and_then(Option::as_ref)).await?;
     Ok(Json(audiences::update(&cx, update).await?.into()))
+}
+
+/// With a template that is not there, nobody could ever confirm.
+async fn confirming(cx: &Cx, key: Option<&Line>) -> Result<(), Problem> {
+    let Some(key) = key else { return Ok(()) };
+    match confirmation::wrong_template(cx, key.as_str(), &BTreeSet::new()).await? {
+        None => Ok(()),
+        Some(message) => {
+            let field = "confirm_template_key".to_owned();
+            Err(Problem::invalid(vec![Violation { field, message }]))
+        }
+    }
 }
 
 /// What cannot be a slug is no audience's.

@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use tidings_access::{AuthError, Caller, Cx, Scope, authenticate};
+use tidings_access::{AuthError, Caller, Cx, Scope, Scopes, authenticate};
 use utoipa::IntoResponses;
 
 use super::V1;
@@ -30,11 +30,20 @@ pub(super) struct AnyKey(pub(super) Caller);
 
 pub(super) trait Required {
     const SCOPE: Scope;
+
+    /// Whether these open it: the scope itself, and where one scope implies another, that one.
+    fn is_in(scopes: &Scopes) -> bool {
+        scopes.has(Self::SCOPE)
+    }
 }
 
 pub(super) struct Read;
 pub(super) struct Send;
 pub(super) struct Manage;
+pub(super) struct InboxUser;
+pub(super) struct InboxAdmin;
+pub(super) struct RemindersDraft;
+pub(super) struct RemindersApprove;
 
 impl Required for Read {
     const SCOPE: Scope = Scope::Read;
@@ -46,6 +55,30 @@ impl Required for Send {
 
 impl Required for Manage {
     const SCOPE: Scope = Scope::Manage;
+}
+
+impl Required for RemindersDraft {
+    const SCOPE: Scope = Scope::RemindersDraft;
+
+    fn is_in(scopes: &Scopes) -> bool {
+        scopes.can_draft_reminders()
+    }
+}
+
+impl Required for RemindersApprove {
+    const SCOPE: Scope = Scope::RemindersApprove;
+
+    fn is_in(scopes: &Scopes) -> bool {
+        scopes.can_approve_reminders()
+    }
+}
+
+impl Required for InboxUser {
+    const SCOPE: Scope = Scope::InboxUser;
+}
+
+impl Required for InboxAdmin {
+    const SCOPE: Scope = Scope::InboxAdmin;
 }
 
 /// What every route with a key can answer besides its own.
@@ -81,18 +114,22 @@ pub(super) async fn identify(State(v1): State<V1>, mut request: Request, next: N
 }
 
 async fn who(v1: &V1, headers: &HeaderMap) -> Result<Caller, Problem> {
-    let presented = match headers.get(header::AUTHORIZATION) {
-        None => return Err(nobody()),
-        Some(value) => value.to_str().unwrap_or_default(),
-    };
-    let key = match presented.split_once(' ') {
-        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => key.trim().to_owned(),
-        Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => {
-            user_of(pair.trim()).ok_or_else(nobody)?
-        }
-        _ => return Err(nobody()),
-    };
-    authenticate(&v1.services.access, &key).await.map_err(refused)
+    identified(v1, &presented(headers).ok_or_else(nobody)?).await
+}
+
+/// Whose key it is.
+pub(super) async fn identified(v1: &V1, key: &str) -> Result<Caller, Problem> {
+    authenticate(&v1.services.access, key).await.map_err(refused)
+}
+
+/// The key or the token that a request comes with.
+pub(super) fn presented(headers: &HeaderMap) -> Option<String> {
+    let presented = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();
+    match presented.split_once(' ') {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case("bearer") => Some(key.trim().to_owned()),
+        Some((scheme, pair)) if scheme.eq_ignore_ascii_case("basic") => user_of(pair.trim()),
+        _ => None,
+    }
 }
 
 /// The name in a pair of name and password. Libraries that know nothing but those give the key as the name, Segment's do.
@@ -137,7 +174,7 @@ fn too_often(caller: &Caller, seconds: u64) -> Problem {
         .header(header::RETRY_AFTER, seconds.into())
 }
 
-fn tell(quota: Quota, headers: &mut HeaderMap) {
+pub(super) fn tell(quota: Quota, headers: &mut HeaderMap) {
     for (name, value) in [
         ("ratelimit-limit", quota.limit.into()),
         ("ratelimit-remaining", quota.remaining.into()),
@@ -164,12 +201,19 @@ impl<S: Required> FromRequestParts<V1> for Needs<S> {
 
     async fn from_request_parts(parts: &mut Parts, _: &V1) -> Result<Self, Problem> {
         let caller = caller(parts)?;
-        if caller.scopes.has(S::SCOPE) {
-            return Ok(Self(caller, PhantomData));
+        if !S::is_in(&caller.scopes) {
+            check_scope(&caller, S::SCOPE)?;
         }
-        let detail = format!("this key lacks the scope {}", S::SCOPE);
-        Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
+        Ok(Self(caller, PhantomData))
     }
+}
+
+pub(super) fn check_scope(caller: &Caller, scope: Scope) -> Result<(), Problem> {
+    if caller.scopes.has(scope) {
+        return Ok(());
+    }
+    let detail = format!("this key lacks the scope {scope}");
+    Err(Problem::new(StatusCode::FORBIDDEN, "missing_scope", detail))
 }
 
 impl FromRequestParts<V1> for AnyKey {

@@ -1,7 +1,11 @@
 //! `/v1/contacts`: the people of the caller's workspace.
 
+pub(super) mod address;
 mod bodies;
 pub(super) mod files;
+pub(super) mod identity;
+pub(super) mod learned;
+pub(super) mod timeline;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -9,9 +13,11 @@ use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
 use tidings_kernel::EmailAddress;
+use tidings_leads::identity::{Whom, find};
 use tidings_people::contacts::{
     self, ListError, Tag, TagChange, TooMuch, Update, UpdateError, UpsertError,
 };
+use tidings_people::suppression;
 use utoipa::ToSchema;
 
 use super::auth::{Manage, Needs, Read, Refusals};
@@ -83,7 +89,7 @@ pub(super) async fn upsert(
     Body(new): Body<NewContact>,
 ) -> Result<impl IntoResponse, Problem> {
     let cx = v1.cx(&who);
-    let done = contacts::upsert(&cx, new.into()).await?;
+    let done = contacts::put(&cx, new.into()).await?;
     let status = if done.created { StatusCode::CREATED } else { StatusCode::OK };
     let location = format!("/v1/contacts/{}", escaped(&done.contact.email));
     Ok((status, [(header::LOCATION, location)], Json(ContactBody::from(done.contact))))
@@ -116,7 +122,7 @@ pub(super) async fn show(
 
 /// Change a contact
 ///
-/// What is not named stays as it is; a null removes the first name or an attribute. Needs the scope `manage`.
+/// What is not named stays as it is; a null removes the first name, the time zone or an attribute. Needs the scope `manage`.
 #[utoipa::path(
     patch,
     path = "/v1/contacts/{email}",
@@ -150,10 +156,10 @@ pub(super) async fn change(
     path = "/v1/contacts/{email}",
     tag = "Contacts",
     security(("key" = [])),
-    params(("email" = String, Path, format = Email, max_length = 254)),
+    params(("email" = String, Path, description = "An address, the id of a contact, or another identity such as `user_id=42` or `phone=+49301234567`", max_length = 600)),
     responses(
         (status = 200, description = "Nothing is left", body = ErasedBody),
-        (status = 404, description = "This is no address", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "This is no address, and no contact", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -162,7 +168,19 @@ pub(super) async fn erase(
     who: Needs<Manage>,
     Path(email): Path<String>,
 ) -> Result<Json<ErasedBody>, Problem> {
-    let done = contacts::erase(&v1.cx(&who), &addressed(&email)?).await?;
+    let cx = v1.cx(&who);
+    let provider = v1.services.provider_suppressions.as_deref();
+    let done = match identity::meant(&email)? {
+        Whom::Email(email) => Some(suppression::erase_everywhere(&cx, &email, provider).await?),
+        Whom::Contact(contact) => {
+            suppression::erase_contact_everywhere(&cx, contact, provider).await?
+        }
+        whom @ Whom::Identity(_) => {
+            let owner = find(&cx, whom).await?.ok_or_else(nobody)?;
+            suppression::erase_contact_everywhere(&cx, owner.lead_id, provider).await?
+        }
+    };
+    let done = done.ok_or_else(nobody)?;
     Ok(Json(ErasedBody { erased: done.erased }))
 }
 

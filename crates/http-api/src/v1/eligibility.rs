@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::Slug;
 use tidings_delivery::eligibility::{self, Checked, Explanation, Kind, Outcome, Question, Reason};
-use tidings_people::consent::{subscriptions as consent_to, topics};
+use tidings_people::consent::topics;
 use utoipa::ToSchema;
 
 use super::V1;
 use super::auth::{Needs, Read, Refusals};
-use super::contacts::{addressed, nobody};
+use super::contacts::addressed;
 use super::input::{Fields, FromFields, Params};
 use super::subscriptions::{the_audience, the_client, wrong};
 use crate::problem::{Problem, ProblemBody};
@@ -56,7 +56,8 @@ pub(super) struct Asked {
 
 /// Explain whether a contact can be written to
 ///
-/// It is the same function that decides when a message is sent. Asking changes nothing. Needs the scope `read`.
+/// It is the same function that decides when a message is sent. An address that is nobody's is explained as well: it may be
+/// suppressed. Asking changes nothing. Needs the scope `read`.
 #[utoipa::path(
     get,
     path = "/v1/contacts/{email}/eligibility",
@@ -71,7 +72,7 @@ pub(super) struct Asked {
     ),
     responses(
         (status = 200, description = "Whether, and why (not)", body = ExplanationBody),
-        (status = 404, description = "There is no such contact", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 404, description = "This is no address", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The query is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
@@ -84,9 +85,6 @@ pub(super) async fn explain(
 ) -> Result<Json<ExplanationBody>, Problem> {
     let cx = v1.cx(&who);
     let email = addressed(&email)?;
-    if consent_to::list(&cx, email.clone().into()).await?.is_none() {
-        return Err(nobody());
-    }
     let client = match asked.client {
         Some(client) => the_client(&cx, client).await?,
         None => who.caller().client_id,

@@ -21,6 +21,9 @@ use crate::problem::{Problem, Violation};
 /// full of mistakes would cost many times its own size.
 const TOLD: usize = 50;
 
+/// So many of each row, where rows are read by themselves.
+const TOLD_OF_EACH: usize = 5;
+
 /// So many entries a list can have. The longest that anybody needs has one for each scope.
 const ENTRIES: usize = 100;
 
@@ -47,7 +50,11 @@ pub(super) trait FromFields: Sized {
     fn from_fields(fields: &mut Fields) -> Option<Self>;
 }
 
+/// Something that was read by itself, or what is wrong with it.
+pub(super) type ReadAlone<T> = Result<T, Vec<Violation>>;
+
 /// The fields that nobody has asked for yet, and what was wrong with those before.
+#[derive(Default)]
 pub(super) struct Fields {
     rest: Map<String, Value>,
     known: Vec<&'static str>,
@@ -138,7 +145,7 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Option<Vec<T>>> {
-        self.entries(name, "texts", |fields, entry, value| fields.text(entry, &value))
+        self.entries((name, ENTRIES), "texts", |fields, entry, value| fields.text(entry, &value))
     }
 
     /// An object that may be left out. Whoever asks checks what is in it.
@@ -173,7 +180,46 @@ impl Fields {
         &mut self,
         name: &'static str,
     ) -> Option<Option<Vec<T>>> {
-        self.entries(name, "objects", Self::object)
+        self.entries((name, ENTRIES), "objects", Self::object)
+    }
+
+    /// A list of objects that must be there, with so many at most.
+    pub(super) fn objects_up_to<T: FromFields>(
+        &mut self,
+        name: &'static str,
+        most: usize,
+    ) -> Option<Vec<T>> {
+        match self.entries((name, most), "objects", Self::object)? {
+            Some(values) => Some(values),
+            None => self.wrong(name, "this is required"),
+        }
+    }
+
+    /// A list that must be there, of which each object is read by itself: one that is wrong is told with what is wrong with
+    /// it, and keeps no other from being read. The first of each pair is what was sent.
+    pub(super) fn each_up_to<T: FromFields>(
+        &mut self,
+        name: &'static str,
+        most: usize,
+    ) -> Option<Vec<(Value, ReadAlone<T>)>> {
+        let values = match self.take(name) {
+            None => return self.wrong(name, "this is required"),
+            Some(Value::Array(values)) if values.len() <= most => values,
+            Some(_) => {
+                return self.wrong(name, format_args!("use a list of at most {most} objects"));
+            }
+        };
+        let read = |value: Value| {
+            let mut alone = Self::default();
+            let read = alone.object("", value.clone());
+            let mut wrong = alone.violations;
+            for one in &mut wrong {
+                one.field = one.field.trim_start_matches('.').to_owned();
+            }
+            wrong.truncate(TOLD_OF_EACH);
+            (value, read.ok_or(wrong))
+        };
+        Some(values.into_iter().map(read).collect())
     }
 
     /// Whatever it is. Whoever asks checks it.
@@ -191,15 +237,15 @@ impl Fields {
 
     fn entries<T>(
         &mut self,
-        name: &'static str,
+        (name, most): (&'static str, usize),
         what: &str,
         read: impl Fn(&mut Self, &str, Value) -> Option<T>,
     ) -> Option<Option<Vec<T>>> {
         let values = match self.take(name) {
             None => return Some(None),
-            Some(Value::Array(values)) if values.len() <= ENTRIES => values,
+            Some(Value::Array(values)) if values.len() <= most => values,
             Some(_) => {
-                return self.wrong(name, format_args!("use a list of at most {ENTRIES} {what}"));
+                return self.wrong(name, format_args!("use a list of at most {most} {what}"));
             }
         };
         let entries = values.into_iter().enumerate();
@@ -395,6 +441,8 @@ macro_rules! lists_by_id {
 
 lists_by_id! {
     KeyId: "keys",
+    tidings_leads::identity::FlagId: "contact-flags",
+    tidings_leads::identity::MergeId: "contact-merges",
     tidings_delivery::capture::CapturedId: "captured",
     tidings_delivery::transactional::MessageId: "messages",
     tidings_outreach::campaigns::CampaignId: "campaigns",
@@ -420,7 +468,7 @@ pub(super) fn cursor_text<K: Cursor>(key: &K) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(format!("{}:{}", K::LIST, key.to_text()))
 }
 
-fn read_cursor<K: Cursor>(text: &str) -> Option<K> {
+pub(super) fn read_cursor<K: Cursor>(text: &str) -> Option<K> {
     let text = String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
     K::from_text(text.strip_prefix(K::LIST)?.strip_prefix(':')?)
 }

@@ -4,6 +4,7 @@
 //! names all that is wrong with it at once. The description is made from the handlers themselves.
 
 mod audiences;
+mod audit_log;
 mod auth;
 mod body;
 mod campaigns;
@@ -15,11 +16,19 @@ mod contacts;
 mod eligibility;
 mod events;
 mod inbound;
+mod inbox;
 mod input;
 mod keys;
+mod lead_events;
+mod lines;
 mod me;
+mod memory_rules;
 mod messages;
+mod operation_ids;
 mod quota;
+mod reminders;
+mod reply_settings;
+mod segments;
 mod senders;
 mod sequences;
 mod settings;
@@ -41,10 +50,12 @@ use axum::http::header;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::Serialize as _;
 use tidings_access::{Access, StorageError, StoreError};
 use tidings_delivery::links::Links;
 use tidings_delivery::transactional::Messages;
+use tidings_inbox::Inbox;
+use tidings_inbox::keys::UserId;
+use tidings_inbox::tokens::Tokens;
 use tidings_kernel::ProviderSuppressions;
 use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
@@ -57,11 +68,13 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::docs::Docs;
+use crate::health::Draining;
 use crate::problem::Problem;
-use crate::{Limits, around};
+use crate::{Limits, around, widget};
 use quota::Quotas;
 
 pub use auth::REFUSED_METRIC;
+pub use inbox::{Demo, STREAMS_METRIC, inbox_demo};
 
 /// What the features need that the handlers call.
 #[derive(Clone)]
@@ -77,6 +90,12 @@ pub struct Services {
     pub provider_suppressions: Option<Arc<dyn ProviderSuppressions>>,
     /// Where webhooks may lead.
     pub targets: Targets,
+    /// What this process keeps of inboxes.
+    pub inbox: Arc<Inbox>,
+    /// What lets users in to theirs.
+    pub tokens: Tokens,
+    /// Streams end with the process.
+    pub draining: Draining,
 }
 
 /// What the handlers work with.
@@ -84,11 +103,21 @@ pub struct Services {
 pub(crate) struct V1 {
     services: Services,
     quotas: Arc<Quotas>,
+    /// Of users of inboxes, by workspace.
+    visitors: Arc<Quotas<(i64, UserId)>>,
+    /// Of inboxes, for as long as they do not change.
+    pages: Arc<inbox::user::Pages>,
+}
+
+impl V1 {
+    fn new(services: Services) -> Self {
+        Self { services, quotas: Arc::default(), visitors: Arc::default(), pages: Arc::default() }
+    }
 }
 
 /// The routes under `/v1`, and the page about them, to be merged with `router`.
 pub fn v1(services: Services, limits: Limits) -> Router {
-    let state = V1 { services, quotas: Arc::default() };
+    let state = V1::new(services);
     let description = Arc::new(openapi());
     let docs = Docs::new(&description);
     let describe = move || async move {
@@ -102,27 +131,31 @@ pub fn v1(services: Services, limits: Limits) -> Router {
     let routes = identified(with_key())
         .route("/v1/openapi.json", get(describe))
         .route("/docs/sequence.schema.json", get(sequences::schema))
-        .route("/docs", get(move || async move { docs.answer() }));
+        .route("/docs", get(move || async move { docs.answer() }))
+        .route("/inbox/widget.js", get(widget::serve))
+        .merge(inbox::user::router(&state));
     let files = around(identified(with_file()), limits.of_files());
-    around(routes, limits).merge(files).with_state(state)
+    let mails = around(identified(with_mail()), limits.of_mails());
+    let long = around(identified(inbox::described_long()), limits.of_long_bodies());
+    around(routes, limits).merge(files).merge(mails).merge(long).with_state(state)
 }
 
 /// The description as it is served and as it is checked in.
 pub fn openapi() -> String {
     let mut description = with_key().to_openapi();
     description.merge(with_file().to_openapi());
+    description.merge(with_mail().to_openapi());
+    description.merge(inbox::described_long().to_openapi());
+    description.merge(inbox::user::described().to_openapi());
+    description.merge(inbox::user::described_without_token().to_openapi());
     body::describe(&mut description);
-    text(&description)
+    operation_ids::describe(&mut description);
+    lines::text(&description)
 }
 
-/// A line for each thing, so that a change is seen, and indented by no more than that takes: it is served as it is.
-fn text(description: &OpenApi) -> String {
-    let mut text = Vec::new();
-    let lines = serde_json::ser::PrettyFormatter::with_indent(b" ");
-    let mut writer = serde_json::Serializer::with_formatter(&mut text, lines);
-    description.serialize(&mut writer).expect("a description has only text keys");
-    text.push(b'\n');
-    String::from_utf8(text).expect("JSON is text")
+/// What takes a whole mail.
+fn with_mail() -> OpenApiRouter<V1> {
+    OpenApiRouter::new().routes(routes!(inbound::receive))
 }
 
 /// What takes or gives a whole file, and may be long and take long.
@@ -142,20 +175,27 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(clients::enable))
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::revoke))
+        .routes(routes!(audit_log::list))
         .routes(routes!(contacts::list, contacts::upsert))
         .routes(routes!(contacts::show, contacts::change, contacts::erase))
+        .routes(routes!(contacts::address::assess))
         .routes(routes!(contacts::set_tags, contacts::add_tags, contacts::clear_tags))
         .routes(routes!(contacts::remove_tag))
+        .routes(routes!(contacts::timeline::show))
+        .routes(routes!(contacts::identity::show))
+        .routes(routes!(contacts::identity::merges))
+        .routes(routes!(contacts::identity::merge))
+        .routes(routes!(contacts::identity::unmerge))
+        .routes(routes!(contacts::identity::flags))
+        .routes(routes!(contacts::identity::dismiss))
+        .routes(routes!(contacts::identity::policy, contacts::identity::set_policy))
+        .routes(routes!(lead_events::tell))
         .routes(routes!(suppressions::list, suppressions::add))
         .routes(routes!(suppressions::show, suppressions::lift))
         .routes(routes!(events::list, told::tell))
         .routes(routes!(told::track))
         .routes(routes!(told::identify))
         .routes(routes!(told::batch))
-        .routes(routes!(stats::deliveries))
-        .routes(routes!(stats::template))
-        .routes(routes!(stats::sequence))
-        .routes(routes!(inbound::receive))
         .routes(routes!(audiences::list, audiences::create))
         .routes(routes!(audiences::show, audiences::update))
         .routes(routes!(topics::list, topics::create))
@@ -186,8 +226,12 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(messages::cancel))
         .routes(routes!(messages::settle))
         .routes(routes!(senders::list, senders::replace))
+        .merge(of_signals())
+        .merge(of_learning())
         .merge(of_campaigns())
         .merge(of_sequences())
+        .merge(inbox::described())
+        .merge(reminders::described())
         .routes(routes!(captured::list, captured::clear))
         .routes(routes!(captured::show))
         .routes(routes!(captured::raw))
@@ -200,6 +244,31 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(templates::preview))
         .routes(routes!(test_send::send))
         .routes(routes!(templates::display_names::show, templates::display_names::set))
+}
+
+fn of_signals() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(stats::deliveries))
+        .routes(routes!(stats::template))
+        .routes(routes!(stats::sequence))
+        .routes(routes!(messages::recompute))
+        .routes(routes!(reply_settings::show, reply_settings::put))
+}
+
+fn of_learning() -> OpenApiRouter<V1> {
+    OpenApiRouter::new()
+        .routes(routes!(contacts::learned::memory))
+        .routes(routes!(contacts::learned::memory_one, contacts::learned::remember))
+        .routes(routes!(contacts::learned::features))
+        .routes(routes!(contacts::learned::rebuild))
+        .routes(routes!(contacts::learned::rebuild_progress, contacts::learned::rebuild_all))
+        .routes(routes!(memory_rules::list))
+        .routes(routes!(memory_rules::show, memory_rules::put, memory_rules::delete))
+        .routes(routes!(segments::list))
+        .routes(routes!(segments::show, segments::put, segments::delete))
+        .routes(routes!(segments::rebuild))
+        .routes(routes!(segments::members))
+        .routes(routes!(segments::why))
 }
 
 fn of_campaigns() -> OpenApiRouter<V1> {
@@ -270,6 +339,12 @@ impl Modify for Bearer {
             .build();
         let components = description.components.get_or_insert_default();
         components.add_security_scheme("key", SecurityScheme::Http(scheme));
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("tdu_<claims>.<signature>")
+            .description(Some("A token of a user, of `POST /v1/inbox-tokens`"))
+            .build();
+        components.add_security_scheme("user_token", SecurityScheme::Http(scheme));
     }
 }
 

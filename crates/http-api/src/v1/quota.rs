@@ -1,10 +1,11 @@
-//! How often each key may be used, counted on this node.
+//! How often each key may be used, and each user of an inbox may ask, counted on this node.
 //!
 //! A key may use `burst` requests at once and gets `per_second` of them back each second. What is kept of a key is
 //! one number: when it will have all of them back. A key that has rested has nothing kept, so the memory is as
 //! large as the number of keys in use, whatever happened before.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Mutex;
 
 use jiff::Timestamp;
@@ -16,14 +17,19 @@ const SECOND: i64 = 1_000_000;
 /// Rested keys are forgotten when there are so many, and again at each doubling of those in use.
 const FEW: usize = 1024;
 
-#[derive(Default)]
-pub(super) struct Quotas(Mutex<Kept>);
+/// By key, or by whatever else tells those who ask apart.
+pub(super) struct Quotas<K = KeyId>(Mutex<Kept<K>>);
 
-#[derive(Default)]
-struct Kept {
+struct Kept<K> {
     /// In microseconds since 1970.
-    rested_at: HashMap<KeyId, i64>,
+    rested_at: HashMap<K, i64>,
     forget_at: usize,
+}
+
+impl<K> Default for Quotas<K> {
+    fn default() -> Self {
+        Self(Mutex::new(Kept { rested_at: HashMap::new(), forget_at: 0 }))
+    }
 }
 
 /// What a key has left, and when it may come again if that is nothing.
@@ -37,9 +43,9 @@ pub(super) struct Quota {
     pub(super) retry_after: Option<u64>,
 }
 
-impl Quotas {
+impl<K: Eq + Hash> Quotas<K> {
     /// Takes one request out of a key's quota, if there is one.
-    pub(super) fn take(&self, key: KeyId, rate: Rate, now: Timestamp) -> Quota {
+    pub(super) fn take(&self, key: K, rate: Rate, now: Timestamp) -> Quota {
         let now = now.as_microsecond();
         let mut kept = self.0.lock().expect("nobody panics with it");
         kept.forget_rested(now);
@@ -50,7 +56,7 @@ impl Quotas {
     }
 }
 
-impl Kept {
+impl<K> Kept<K> {
     fn forget_rested(&mut self, now: i64) {
         if self.rested_at.len() < self.forget_at.max(FEW) {
             return;
@@ -93,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_key_gets_its_burst_and_then_its_rate() {
-        let (quotas, key) = (Quotas::default(), KeyId::from(1));
+        let (quotas, key) = (Quotas::<KeyId>::default(), KeyId::from(1));
         let rate = Rate::new(2, 3).unwrap();
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         for (millis, remaining, reset, retry_after) in [
@@ -120,7 +126,7 @@ mod tests {
 
     #[test]
     fn rested_keys_are_forgotten() {
-        let (quotas, rate) = (Quotas::default(), Rate::default());
+        let (quotas, rate) = (Quotas::<KeyId>::default(), Rate::default());
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         for number in 0..10 * FEW as i64 {
             quotas.take(KeyId::from(number), rate, start + number.seconds());

@@ -124,7 +124,9 @@ pub(super) async fn add(
         note: new.note,
         at: cx.now(),
     };
-    let (status, suppression) = match suppression::suppress(&cx, cmd).await? {
+    let provider = v1.services.provider_suppressions.as_deref();
+    let done = suppression::suppress_everywhere(&cx, cmd, provider).await?;
+    let (status, suppression) = match done {
         Suppressed::New(suppression) => (StatusCode::CREATED, suppression),
         Suppressed::Already(suppression) => (StatusCode::OK, suppression),
         Suppressed::Stale => {

@@ -71,10 +71,13 @@ pub(super) struct CallBody {
     /// What your product calls the person. If it is an address, it is the person's
     #[schema(rename = "userId", max_length = 255)]
     user_id: Option<String>,
+    /// The browser or device. What was told under it alone goes on the timeline of whoever is named together with it
+    #[schema(rename = "anonymousId", max_length = 255)]
+    anonymous_id: Option<String>,
     /// The data of a `track`. An `email` in it is the person's address
     #[schema(value_type = Option<Object>)]
     properties: Option<Map<String, Value>>,
-    /// What is known of the person, of an `identify`: `email`, `firstName`, and what else becomes an attribute
+    /// What is known of the person, of an `identify`: `email`, `firstName`, `timezone`, and what else becomes an attribute
     #[schema(value_type = Option<Object>)]
     traits: Option<Map<String, Value>>,
     /// An address in `traits.email` is the person's
@@ -346,6 +349,6 @@ impl FromStr for Name {
 impl From<NewEvent> for Event {
     fn from(new: NewEvent) -> Self {
         let NewEvent { name, message_id, email, user_id, occurred_at, data } = new;
-        Self { message_id, name, email, user_id, occurred_at, data }
+        Self { message_id, name, email, user_id, anonymous_id: None, occurred_at, data }
     }
 }

@@ -221,7 +221,7 @@ impl From<Topic> for TopicBody {
 impl From<CreateError> for Problem {
     fn from(error: CreateError) -> Self {
         match error {
-            CreateError::Taken(_) => Self::conflict(error),
+            CreateError::Taken(_) | CreateError::TooMany => Self::conflict(error),
             CreateError::Store(error) => error.into(),
         }
     }

@@ -23,6 +23,8 @@ pub(in crate::v1) struct BroadcastBody {
     id: String,
     #[schema(minimum = 1)]
     campaign_id: Option<i64>,
+    /// Only those who were subscribed to this audience were meant
+    audience: Option<String>,
     template_key: Option<String>,
     /// As it was written; of several variants the first
     subject: Option<String>,
@@ -73,8 +75,8 @@ pub(in crate::v1) struct Asked {
 
 /// List the broadcasts
 ///
-/// The newest first: a record of each campaign of the workspace that has begun, with what came back so far. Needs the
-/// scope `read`.
+/// The newest first: a record of each campaign that has begun, with what came back so far. A client's key sees that
+/// client's. Needs the scope `read`.
 #[utoipa::path(
     get,
     path = "/v1/broadcasts",
@@ -99,7 +101,8 @@ pub(in crate::v1) async fn list(
 ) -> Result<Json<ListBody<BroadcastBody>>, Problem> {
     let Asked { from, to, after, limit } = asked;
     let limit = usize::try_from(limit.and_one() - 1).unwrap_or(100);
-    let list = List { from, to, limit, after: after.map(|Place(cursor)| cursor) };
+    let client = Some(who.caller().client_id);
+    let list = List { client, from, to, limit, after: after.map(|Place(cursor)| cursor) };
     let (items, next) = broadcast::list(&v1.cx(&who), list).await?;
     Ok(ListBody::answer(Page { items, next: next.map(Place) }))
 }
@@ -124,7 +127,7 @@ pub(in crate::v1) async fn show(
     who: Needs<Read>,
     Path(broadcast): Path<String>,
 ) -> Result<Json<BroadcastBody>, Problem> {
-    let found = broadcast::get(&v1.cx(&who), &broadcast).await?;
+    let found = broadcast::get(&v1.cx(&who), &broadcast, Some(who.caller().client_id)).await?;
     let found = found.ok_or_else(|| Problem::not_found("there is no such broadcast"))?;
     Ok(Json(found.into()))
 }
@@ -153,6 +156,7 @@ impl From<Broadcast> for BroadcastBody {
         Self {
             id: text("broadcastId").unwrap_or_default(),
             campaign_id: item.integer("campaignId"),
+            audience: text("audience"),
             template_key: text("templateKey"),
             subject: text("subject"),
             from_email: sender("fromEmail"),

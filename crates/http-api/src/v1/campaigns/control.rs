@@ -11,7 +11,7 @@ use tidings_outreach::campaigns::control::{self, Changed, ControlError, Start};
 use tidings_outreach::campaigns::dry_run;
 use tidings_outreach::campaigns::test_send::{self, TestSend};
 
-use super::new::{NewCampaign, NewPause, NewStart, NewTestSend, StartCampaign, Written};
+use super::new::{NewCampaign, NewReason, NewStart, NewTestSend, StartCampaign, Written};
 use super::shown::{CampaignBody, ChangedBody, PreviewBody, RetriedBody, TestedBody};
 use super::{one_wrong, slugs, the_campaign, violations, which};
 use crate::problem::{Problem, ProblemBody};
@@ -121,7 +121,7 @@ pub(in crate::v1) async fn start(
     tag = "Campaigns",
     security(("key" = [])),
     params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
-    request_body = Option<NewPause>,
+    request_body = Option<NewReason>,
     responses(
         (status = 200, description = "It is paused", body = ChangedBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
@@ -134,7 +134,7 @@ pub(in crate::v1) async fn pause(
     State(v1): State<V1>,
     who: Needs<Send>,
     Path(campaign): Path<String>,
-    OptionalBody(new): OptionalBody<NewPause>,
+    OptionalBody(new): OptionalBody<NewReason>,
 ) -> Result<Json<ChangedBody>, Problem> {
     let cx = v1.cx(&who);
     let find = which(&cx, &campaign, &who).await?;
@@ -151,11 +151,12 @@ pub(in crate::v1) async fn pause(
     tag = "Campaigns",
     security(("key" = [])),
     params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
+    request_body = Option<NewReason>,
     responses(
         (status = 200, description = "It goes on", body = ChangedBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "It is not paused", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "It cannot start: a template or a sender is not there", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The body is wrong, or it cannot start: a template or a sender is not there", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -163,10 +164,11 @@ pub(in crate::v1) async fn resume(
     State(v1): State<V1>,
     who: Needs<Send>,
     Path(campaign): Path<String>,
+    OptionalBody(new): OptionalBody<NewReason>,
 ) -> Result<Json<ChangedBody>, Problem> {
     let cx = v1.cx(&who);
     let find = which(&cx, &campaign, &who).await?;
-    answer(&cx, control::resume(&cx, find).await?).await
+    answer(&cx, control::resume(&cx, find, new.reason).await?).await
 }
 
 /// Cancel a campaign
@@ -178,10 +180,12 @@ pub(in crate::v1) async fn resume(
     tag = "Campaigns",
     security(("key" = [])),
     params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
+    request_body = Option<NewReason>,
     responses(
         (status = 200, description = "It is cancelled", body = ChangedBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "It is at its end", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -189,10 +193,11 @@ pub(in crate::v1) async fn cancel(
     State(v1): State<V1>,
     who: Needs<Send>,
     Path(campaign): Path<String>,
+    OptionalBody(new): OptionalBody<NewReason>,
 ) -> Result<Json<ChangedBody>, Problem> {
     let cx = v1.cx(&who);
     let find = which(&cx, &campaign, &who).await?;
-    answer(&cx, control::cancel(&cx, find).await?).await
+    answer(&cx, control::cancel(&cx, find, new.reason).await?).await
 }
 
 /// Send again where it failed
@@ -204,10 +209,12 @@ pub(in crate::v1) async fn cancel(
     tag = "Campaigns",
     security(("key" = [])),
     params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
+    request_body = Option<NewReason>,
     responses(
         (status = 200, description = "How many are sent to again", body = RetriedBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "It is neither sent nor paused while sending", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -215,10 +222,11 @@ pub(in crate::v1) async fn retry_failed(
     State(v1): State<V1>,
     who: Needs<Send>,
     Path(campaign): Path<String>,
+    OptionalBody(new): OptionalBody<NewReason>,
 ) -> Result<Json<RetriedBody>, Problem> {
     let cx = v1.cx(&who);
     let find = which(&cx, &campaign, &who).await?;
-    let retried = control::retry_failed(&cx, find).await?;
+    let retried = control::retry_failed(&cx, find, new.reason).await?;
     let slugs = slugs(&cx, &retried.campaign).await?;
     let campaign = CampaignBody::new(retried.campaign, &slugs);
     Ok(Json(RetriedBody { recipients: retried.recipients, campaign }))

@@ -129,8 +129,8 @@ pub(crate) struct NewStart {
 }
 
 #[derive(ToSchema)]
-#[schema(as = PauseCampaign)]
-pub(crate) struct NewPause {
+#[schema(as = CampaignReason)]
+pub(crate) struct NewReason {
     /// Why, for those who look later
     #[schema(max_length = 500)]
     pub(crate) reason: Option<String>,
@@ -192,7 +192,7 @@ impl FromFields for NewStart {
     }
 }
 
-impl FromFields for NewPause {
+impl FromFields for NewReason {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         Some(Self { reason: fields.optional("reason")? })
     }

@@ -9,7 +9,7 @@ use tidings_access::Slug;
 use tidings_kernel::EmailAddress;
 use tidings_people::contacts::{
     After, Attributes, Change, Contact, ContactId, Edit, Everything, Execution, Filter, FirstName,
-    Identity, Sent, Standing, Subscribed, Tag, TagChange, TopicPreference, Upsert,
+    Identity, Sent, Standing, Subscribed, Tag, TagChange, TopicPreference, Update, Zone,
 };
 use utoipa::ToSchema;
 
@@ -33,6 +33,9 @@ pub(in crate::v1) struct ContactBody {
     attributes: BTreeMap<String, Value>,
     #[schema(example = json!(["beta"]))]
     tags: BTreeSet<String>,
+    /// The IANA name of the time zone
+    #[schema(example = "Europe/Berlin")]
+    timezone: Option<String>,
     /// From everything
     unsubscribed: bool,
     /// Nothing is ever sent there
@@ -60,11 +63,16 @@ pub(in crate::v1) struct EverythingBody {
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactIdentity)]
-struct IdentityBody {
+pub(in crate::v1) struct IdentityBody {
     #[schema(example = "email")]
     channel: String,
     value: String,
     typed_value: String,
+    /// `valid`, `invalid`, `risky` or `unknown`
+    validation_status: &'static str,
+    validation_reason: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    validated_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     verified_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -128,6 +136,9 @@ pub(in crate::v1) struct NewContact {
     email: EmailAddress,
     #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Ada")]
     first_name: Option<FirstName>,
+    /// The IANA name of the time zone: times of day and quiet hours are by it
+    #[schema(value_type = Option<String>, max_length = 64, example = "Europe/Berlin")]
+    timezone: Option<Zone>,
     /// Up to 100 by name (`[A-Za-z][A-Za-z0-9_]*`, up to 64 characters), 32 KB in all. Those that are not named stay; a null
     /// removes
     #[schema(value_type = Option<Object>, example = json!({"plan": "pro"}))]
@@ -146,6 +157,9 @@ pub(in crate::v1) struct ChangeContact {
     /// A null removes it
     #[schema(value_type = Option<String>, min_length = 1, max_length = 100, example = "Ada")]
     first_name: Change<FirstName>,
+    /// The IANA name of the time zone. A null removes it
+    #[schema(value_type = Option<String>, max_length = 64, example = "Europe/Berlin")]
+    timezone: Change<Zone>,
     /// Those that are not named stay; a null removes
     #[schema(value_type = Option<Object>, example = json!({"plan": null}))]
     attributes: Attributes,
@@ -174,24 +188,32 @@ pub(in crate::v1) struct Wanted {
 impl FromFields for NewContact {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let (email, first_name) = (fields.required("email"), fields.optional("first_name"));
+        let timezone = fields.optional("timezone");
         let (attributes, tags) = (attributes(fields), tag_fields(fields));
         let [tags, add_tags, remove_tags] = tags?;
-        let (email, first_name, attributes) = (email?, first_name?, attributes?);
-        Some(Self { email, first_name, attributes, tags, add_tags, remove_tags })
+        let (email, first_name, timezone) = (email?, first_name?, timezone?);
+        let attributes = attributes?;
+        Some(Self { email, first_name, timezone, attributes, tags, add_tags, remove_tags })
     }
 }
 
 impl FromFields for ChangeContact {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let first_name = fields.clearable("first_name").map(|name| match name {
-            Some(Some(name)) => Change::Set(name),
-            Some(None) => Change::Clear,
-            None => Change::Keep,
-        });
+        let first_name = fields.clearable("first_name").map(changed);
+        let timezone = fields.clearable("timezone").map(changed);
         let (attributes, tags) = (attributes(fields), tag_fields(fields));
         let [tags, add_tags, remove_tags] = tags?;
-        let (first_name, attributes) = (first_name?, attributes?);
-        Some(Self { first_name, attributes, tags, add_tags, remove_tags })
+        let (first_name, timezone, attributes) = (first_name?, timezone?, attributes?);
+        Some(Self { first_name, timezone, attributes, tags, add_tags, remove_tags })
+    }
+}
+
+/// What is not named stays, and a null clears.
+fn changed<T>(given: Option<Option<T>>) -> Change<T> {
+    match given {
+        Some(Some(value)) => Change::Set(value),
+        Some(None) => Change::Clear,
+        None => Change::Keep,
     }
 }
 
@@ -311,18 +333,23 @@ impl Cursor for After {
     }
 }
 
-impl From<NewContact> for Upsert {
+impl From<NewContact> for Update {
     fn from(new: NewContact) -> Self {
-        let tags = tag_change([new.tags, new.add_tags, new.remove_tags]);
-        let NewContact { email, first_name, attributes, .. } = new;
-        Self { email, first_name, attributes, tags }
+        let edit = Edit {
+            first_name: new.first_name.map_or(Change::Keep, Change::Set),
+            timezone: new.timezone.map_or(Change::Keep, Change::Set),
+            attributes: new.attributes,
+            tags: tag_change([new.tags, new.add_tags, new.remove_tags]),
+        };
+        Self { email: new.email, edit }
     }
 }
 
 impl From<ChangeContact> for Edit {
     fn from(change: ChangeContact) -> Self {
         let tags = tag_change([change.tags, change.add_tags, change.remove_tags]);
-        Self { first_name: change.first_name, attributes: change.attributes, tags }
+        let ChangeContact { first_name, timezone, attributes, .. } = change;
+        Self { first_name, timezone, attributes, tags }
     }
 }
 
@@ -338,6 +365,7 @@ impl From<Contact> for ContactBody {
             first_name: contact.first_name,
             attributes: attributes.collect(),
             tags: contact.tags,
+            timezone: contact.timezone,
             unsubscribed: contact.unsubscribed,
             suppressed: contact.suppressed,
             created_at: contact.created_at,
@@ -366,6 +394,9 @@ impl From<Identity> for IdentityBody {
             channel: identity.channel,
             value: identity.value,
             typed_value: identity.typed,
+            validation_status: identity.validation.as_str(),
+            validation_reason: identity.validation_reason,
+            validated_at: identity.validated_at,
             verified_at: identity.verified_at,
             bounced_at: identity.bounced_at,
             complained_at: identity.complained_at,

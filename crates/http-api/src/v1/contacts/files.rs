@@ -23,7 +23,9 @@ use crate::v1::auth::{Manage, Needs, Read as ReadScope, Refusals};
 use crate::v1::input::{Fields, FromFields, Params};
 
 /// So many lines that were left out are told.
-const TOLD: usize = 100;
+const TOLD: usize = 1_000;
+/// So many tags, or columns that are said to be something.
+const MAX_SEVERAL: usize = 100;
 /// So many pieces of the body wait to be read.
 const AHEAD: usize = 16;
 
@@ -50,8 +52,10 @@ pub(in crate::v1) struct ImportBody {
     /// Of the lines: newly subscribed to the audience
     subscribed: u64,
     columns: Vec<ColumnBody>,
-    /// The first 100 lines that were left out
+    /// The first 1,000 lines that were left out
     errors: Vec<LineBody>,
+    /// How many more were left out than are told
+    errors_left_out: u64,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -83,7 +87,7 @@ struct LineBody {
     security(("key" = [])),
     params(
         ("dry_run" = Option<bool>, Query, description = "Only say what would be done"),
-        ("map" = Option<String>, Query, description = "What columns are, if their names do not say it: `Column=field`, with `;` between. A field is email, first_name, tags, unsubscribed, suppressed, attributes, attribute:name or ignore", max_length = 10_000),
+        ("map" = Option<String>, Query, description = "What columns are, if their names do not say it: `Column=field`, with `;` between. A field is email, first_name, timezone, tags, unsubscribed, suppressed, attributes, attribute:name or ignore", max_length = 10_000),
         ("tags" = Option<String>, Query, description = "Tags for everybody, with `,` between", max_length = 3_000),
         ("audience" = Option<String>, Query, description = "Subscribe whoever has no subscription to this audience (its slug) yet; needs `source`", max_length = 40),
         ("source" = Option<String>, Query, description = "Where the people come from and by what right they are written to; kept as proof", min_length = 1, max_length = 200)
@@ -203,12 +207,20 @@ impl FromFields for Imported {
 /// Several things in one text.
 struct Several<T, const BETWEEN: char>(Vec<T>);
 
-impl<T: std::str::FromStr, const BETWEEN: char> std::str::FromStr for Several<T, BETWEEN> {
-    type Err = T::Err;
+impl<T: std::str::FromStr, const BETWEEN: char> std::str::FromStr for Several<T, BETWEEN>
+where
+    T::Err: std::fmt::Display,
+{
+    type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parts = text.split(BETWEEN).map(str::trim).filter(|part| !part.is_empty());
-        parts.take(100).map(str::parse).collect::<Result<_, _>>().map(Self)
+        let parts: Vec<&str> = parts.take(MAX_SEVERAL + 1).collect();
+        if parts.len() > MAX_SEVERAL {
+            return Err(format!("use at most {MAX_SEVERAL}"));
+        }
+        let read = |part: &&str| part.parse().map_err(|error: T::Err| error.to_string());
+        parts.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -278,6 +290,7 @@ impl ImportBody {
             suppressed,
             unsubscribed,
             subscribed,
+            errors_left_out: invalid.saturating_sub(errors.len() as u64),
             columns,
             errors,
         }

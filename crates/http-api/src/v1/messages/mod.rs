@@ -13,7 +13,8 @@ use tidings_delivery::transactional::{
     self, AcceptError, CancelError, Find, FindError, List, MAX_KEY, MessageId, Settle, SettleError,
     Status, Wrong,
 };
-use tidings_signals::queries;
+use tidings_signals::replies::ReceiveError;
+use tidings_signals::{queries, tracking};
 
 pub(super) use self::new::{Batch, NewMessage, NewSettlement};
 pub(super) use self::shown::ResultBody;
@@ -276,7 +277,7 @@ pub(super) async fn cancel(
 /// Settle a message that nobody knows about
 ///
 /// A message is `uncertain` if it was handed over and no answer came. It is not sent again by itself; here a person
-/// says what became of it. Needs the scope `manage`.
+/// says what became of it, or has it sent once more (`resend`), as also a message that has failed. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/messages/{id}/settle",
@@ -287,7 +288,7 @@ pub(super) async fn cancel(
     responses(
         (status = 200, description = "It is settled", body = MessageBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "It is not uncertain", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is not uncertain, or cannot be sent again", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
@@ -301,6 +302,40 @@ pub(super) async fn settle(
     let message = named(&id, &who)?;
     let settle = Settle { message, outcome: new.outcome(), reason: new.reason };
     Ok(Json(transactional::settle(&v1.cx(&who), settle).await?.into()))
+}
+
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[schema(as = Recomputed)]
+pub(super) struct RecomputedBody {
+    /// How many of its opens and clicks have another verdict now
+    changed: usize,
+}
+
+/// Decide anew who opened and clicked a message
+///
+/// From the facts that were kept; the counters follow. Doing it again changes nothing. Needs the scope `manage`.
+#[utoipa::path(
+    post,
+    path = "/v1/messages/{id}/recompute",
+    tag = "Messages",
+    security(("key" = [])),
+    params(("id" = i64, Path, minimum = 1)),
+    responses(
+        (status = 200, description = "It is decided anew", body = RecomputedBody),
+        (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(super) async fn recompute(
+    State(v1): State<V1>,
+    who: Needs<Manage>,
+    Path(id): Path<String>,
+) -> Result<Json<RecomputedBody>, Problem> {
+    let (cx, find) = (v1.cx(&who), named(&id, &who)?);
+    transactional::show(&cx, find).await?;
+    let source = Source::Transactional(find.id.get());
+    let changed = tracking::recompute(&cx, source).await.map_err(ReceiveError::Record)?;
+    Ok(Json(RecomputedBody { changed }))
 }
 
 /// What cannot be an id is no message's; another client's message is none either.
@@ -323,13 +358,10 @@ pub(super) fn header_key(headers: &HeaderMap, most: usize) -> Result<Option<Stri
 
 /// Keys that we make ourselves are not for callers: theirs would be taken for ours.
 pub(super) fn unreserved(key: String) -> Result<String, Problem> {
-    let own = ["auto:", "confirm:", "erased:", "forward:", "sequence/"];
-    if own.iter().any(|own| key.starts_with(own)) {
-        let told =
-            "use a key that begins with none of auto:, confirm:, erased:, forward: and sequence/";
-        return Err(one_wrong("idempotency_key", told));
+    match transactional::check_key(&key) {
+        Ok(()) => Ok(key),
+        Err(wrong) => Err(one_wrong(&wrong.field, &wrong.message)),
     }
-    Ok(key)
 }
 
 /// The key of the body and that of the header are one.
@@ -401,7 +433,10 @@ impl From<SettleError> for Problem {
     fn from(error: SettleError) -> Self {
         match error {
             SettleError::Missing(_) => Self::not_found(error),
-            SettleError::NotUncertain { .. } => Self::conflict(error),
+            SettleError::NotUncertain { .. }
+            | SettleError::NotOver { .. }
+            | SettleError::Erased(_)
+            | SettleError::Reminder(_) => Self::conflict(error),
             SettleError::Reason => one_wrong("reason", &error.to_string()),
             SettleError::Store(error) => error.into(),
         }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tidings_access::{ClientId, Slug};
 use tidings_delivery::transactional::{
-    Content, Disposition, MAX_BATCH, Part, PartBody, Send, Settled, Tracking,
+    Calendar, Content, Disposition, MAX_BATCH, Part, PartBody, Send, Settled, Tracking,
 };
 use tidings_kernel::EmailAddress;
 use utoipa::ToSchema;
@@ -48,6 +48,9 @@ pub(crate) struct NewMessage {
     /// Attachments
     #[schema(value_type = Option<Vec<NewPart>>, max_items = 10)]
     parts: Vec<NewPart>,
+    /// An invitation, which mail programs show as such
+    #[schema(value_type = Option<NewCalendar>)]
+    calendar: Option<Calendar>,
     /// With a topic, whoever has switched it off does not get the message
     #[schema(value_type = Option<String>, pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
     topic: Option<Slug>,
@@ -81,6 +84,17 @@ pub(crate) struct NewPart {
 }
 
 #[derive(ToSchema)]
+#[schema(as = MessageCalendar)]
+#[expect(dead_code, reason = "it describes what `calendar` reads")]
+pub(crate) struct NewCalendar {
+    #[schema(pattern = "^(REQUEST|CANCEL|PUBLISH|REPLY)$")]
+    method: String,
+    /// iCalendar
+    #[schema(max_length = 200_000, example = "BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n")]
+    ics: String,
+}
+
+#[derive(ToSchema)]
 #[schema(as = MessageBatch)]
 pub(crate) struct Batch {
     #[schema(value_type = Vec<NewMessage>, min_items = 1, max_items = 100)]
@@ -89,8 +103,8 @@ pub(crate) struct Batch {
 
 #[derive(ToSchema)]
 pub(crate) struct NewSettlement {
-    /// What became of it
-    #[schema(value_type = String, pattern = "^(sent|failed)$")]
+    /// What became of it, or `resend` to have it sent once more
+    #[schema(value_type = String, pattern = "^(sent|failed|resend)$")]
     outcome: String,
     /// How that is known
     #[schema(max_length = 500)]
@@ -115,6 +129,7 @@ impl NewMessage {
             bcc: self.bcc,
             headers: self.headers,
             parts: self.parts.into_iter().map(Part::from).collect(),
+            calendar: self.calendar,
             topic: self.topic,
             metadata: self.metadata,
             scheduled_at: self.scheduled_at,
@@ -127,7 +142,11 @@ impl NewMessage {
 
 impl NewSettlement {
     pub(crate) fn outcome(&self) -> Settled {
-        if self.outcome == "sent" { Settled::Sent } else { Settled::Failed }
+        match self.outcome.as_str() {
+            "sent" => Settled::Sent,
+            "resend" => Settled::Resend,
+            _ => Settled::Failed,
+        }
     }
 }
 
@@ -164,12 +183,16 @@ fn text(fields: &mut Fields, name: &'static str) -> Option<Option<String>> {
 fn word<T: Copy>(
     fields: &mut Fields,
     name: &'static str,
-    words: [(&str, T); 2],
+    words: &[(&str, T)],
 ) -> Option<Option<T>> {
     let Some(text) = text(fields, name)? else { return Some(None) };
     match words.iter().find(|(word, _)| *word == text) {
         Some((_, value)) => Some(Some(*value)),
-        None => fields.wrong(name, format_args!("use {} or {}", words[0].0, words[1].0)),
+        None => {
+            let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let (last, rest) = words.split_last()?;
+            fields.wrong(name, format_args!("use {} or {last}", rest.join(", ")))
+        }
     }
 }
 
@@ -184,9 +207,10 @@ impl FromFields for NewMessage {
         let reply_to = fields.optional("reply_to");
         let (cc, bcc) = (fields.optional_list("cc"), fields.optional_list("bcc"));
         let (headers, parts) = (headers(fields), fields.optional_objects("parts"));
+        let calendar = calendar(fields);
         let scheduled_at = fields.optional_time("scheduled_at");
         let idempotency_key = text(fields, "idempotency_key");
-        let tracking = word(fields, "tracking", [("on", Tracking::On), ("off", Tracking::Off)]);
+        let tracking = word(fields, "tracking", &[("on", Tracking::On), ("off", Tracking::Off)]);
         if let (Some(Some(_)), Some(subject), Some(html), Some(plain)) =
             (&template, &subject, &html, &plain)
             && (subject.is_some() || html.is_some() || plain.is_some())
@@ -206,6 +230,7 @@ impl FromFields for NewMessage {
             bcc: bcc?.unwrap_or_default(),
             headers: headers?,
             parts: parts?.unwrap_or_default(),
+            calendar: calendar?,
             topic: topic?,
             metadata: metadata?.unwrap_or_default(),
             scheduled_at: scheduled_at?,
@@ -227,12 +252,26 @@ fn headers(fields: &mut Fields) -> Option<BTreeMap<String, String>> {
     Some(headers)
 }
 
+fn calendar(fields: &mut Fields) -> Option<Option<Calendar>> {
+    let Some(mut object) = fields.optional_object("calendar")? else { return Some(None) };
+    let mut texts = ["method", "ics"].map(|name| match object.remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => fields.wrong(&format!("calendar.{name}"), "use a text"),
+    });
+    if let Some(other) = object.keys().next() {
+        let field = format!("calendar.{other}");
+        return fields.wrong(&field, "there is no such field; there are method, ics");
+    }
+    let [method, ics] = &mut texts;
+    Some(Some(Calendar { method: method.take()?, ics: ics.take()? }))
+}
+
 impl FromFields for NewPart {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let content_type = fields.required::<Text>("content_type");
         let filename = text(fields, "filename");
         let kinds = [("attachment", Disposition::Attachment), ("inline", Disposition::Inline)];
-        let disposition = word(fields, "disposition", kinds);
+        let disposition = word(fields, "disposition", &kinds);
         let (plain, base64) = (text(fields, "text")?, text(fields, "base64")?);
         if plain.is_some() == base64.is_some() {
             return fields.wrong("text", either("text", "base64"));
@@ -270,7 +309,11 @@ impl FromFields for Batch {
 
 impl FromFields for NewSettlement {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
-        let outcome = word(fields, "outcome", [("sent", "sent"), ("failed", "failed")])?;
+        let outcome = word(
+            fields,
+            "outcome",
+            &[("sent", "sent"), ("failed", "failed"), ("resend", "resend")],
+        )?;
         let reason = text(fields, "reason");
         match outcome {
             Some(outcome) => Some(Self { outcome: outcome.to_owned(), reason: reason? }),

@@ -66,7 +66,7 @@ pub(in crate::v1) struct NewSequence {
     /// Mails that an event sends by itself
     #[schema(value_type = Option<Vec<Object>>, max_items = 20)]
     events: Option<Vec<Value>>,
-    /// What happens, one after the other: `send`, `wait`, `wait_for`, `choice`, `condition`, `tag`, `set`, `webhook` and `exit`
+    /// What happens, one after the other: `send`, `wait`, `wait_for`, `choice`, `condition`, `tag`, `set`, `inbox`, `webhook` and `exit`
     #[schema(value_type = Vec<Object>, min_items = 1, max_items = 500, example = json!([{"send": "onboarding/welcome"}, {"wait": "2 days"}, {"send": "onboarding/tips"}]))]
     steps: Vec<Value>,
 }

@@ -7,15 +7,15 @@ use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use tidings_kernel::hex;
-use tidings_outreach::audience::{Condition, unknown_audiences};
+use tidings_outreach::audience::{Condition, unknown_names};
 use tidings_sequences::executions::{
-    self, EnrolmentId, Refusal, begin_enrolment, begin_enrolment_once,
+    self, BeginError, EnrolmentId, Refusal, begin_enrolment, begin_enrolment_once,
 };
 use utoipa::ToSchema;
 
 use super::bodies::EnrolmentBody;
 use super::people::MAX_KEY;
-use super::{data, the_sequence};
+use super::{data, missing, the_sequence};
 use crate::problem::{Problem, ProblemBody, Violation};
 use crate::v1::V1;
 use crate::v1::auth::{Needs, Read, Refusals, Send};
@@ -43,7 +43,8 @@ pub(in crate::v1) struct NewEnrolment {
 /// Let many people into a sequence
 ///
 /// Everybody whom the condition means, as far as they may come in. It goes on in the background; the answer says where to
-/// look. Asking again with the same key gives what was begun then. Needs the scope `send`.
+/// look. Asking the same again with the same key gives what was begun then; something else with it is refused. Needs the scope
+/// `send`.
 #[utoipa::path(
     post,
     path = "/v1/sequences/{sequence}/enrolments",
@@ -58,7 +59,7 @@ pub(in crate::v1) struct NewEnrolment {
         (status = 202, description = "It has begun; Location says where to look", body = EnrolmentBody),
         (status = 404, description = "There is no such sequence", body = ProblemBody, content_type = "application/problem+json"),
         (status = 409, description = "Nobody may come in; `reason` says why", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 422, description = "The body is wrong; a condition with the place in it", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The body is wrong, a condition with the place in it; or the key was used for something else", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -75,12 +76,9 @@ pub(in crate::v1) async fn begin(
     if !active.takes_people {
         return Err(Refusal::Paused.into());
     }
-    let unknown = unknown_audiences(&cx, &new.condition).await?;
+    let unknown = unknown_names(&cx, &new.condition).await?;
     if !unknown.is_empty() {
-        let violation = |slug| Violation {
-            field: "where".to_owned(),
-            message: format!("there is no audience {slug}"),
-        };
+        let violation = |message| Violation { field: "where".to_owned(), message };
         return Err(Problem::invalid(unknown.into_iter().map(violation).collect()));
     }
     let (versions, what) = (&v1.services.versions, (new.condition, new.data));
@@ -123,6 +121,18 @@ pub(in crate::v1) async fn show(
     let found = executions::enrolment(&cx, &enrolment).await?;
     let own = found.filter(|found| found.sequence == id.as_str());
     Ok(Json(own.ok_or_else(none)?.into()))
+}
+
+impl From<BeginError> for Problem {
+    fn from(error: BeginError) -> Self {
+        match error {
+            BeginError::Missing(_) => missing(),
+            BeginError::KeyReused => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error)
+            }
+            BeginError::Store(error) => error.into(),
+        }
+    }
 }
 
 /// The id of what a caller calls so.

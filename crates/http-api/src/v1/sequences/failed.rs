@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use tidings_access::Page;
-use tidings_sequences::executions::{self, RetryError};
+use tidings_sequences::executions::{self, Refusal, RetryError};
 
 use super::bodies::{ExecutionBody, FailedBody};
 use super::people::execution_id;
@@ -50,7 +50,8 @@ pub(in crate::v1) async fn list(
 
 /// Try a failed execution again
 ///
-/// It goes on with the step that it failed at, with as much time as it had when it began. Needs the scope `send`.
+/// It goes on with the step that it failed at, with as much time as it had when it began. Whoever may not be written to by
+/// now, or has met an exit of the sequence since, is refused. Needs the scope `send`.
 #[utoipa::path(
     post,
     path = "/v1/sequences/{sequence}/failed/{execution}/retry",
@@ -63,7 +64,7 @@ pub(in crate::v1) async fn list(
     responses(
         (status = 200, description = "It is on its way", body = ExecutionBody),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 409, description = "The person is in the sequence again", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "The person is in the sequence again, or may not come in again; `reason` says why", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -75,7 +76,7 @@ pub(in crate::v1) async fn retry(
     let cx = v1.cx(&who);
     let (id, _) = the_sequence(&v1, &cx, &who, &sequence).await?;
     let execution = execution_id(&execution)?;
-    Ok(Json(executions::retry(&cx, id.as_str(), &execution).await?.into()))
+    Ok(Json(executions::retry(&cx, &v1.services.versions, id.as_str(), &execution).await?.into()))
 }
 
 /// Forget a failed execution
@@ -113,6 +114,11 @@ impl From<RetryError> for Problem {
         match error {
             RetryError::Missing(_) => Self::not_found("there is no such failed execution"),
             RetryError::InAgain => Self::conflict(error),
+            RetryError::Refused(reason) => Refusal::Person(reason).into(),
+            RetryError::Left => {
+                let detail = error.to_string();
+                Self::new(StatusCode::CONFLICT, "enrolment_refused", detail).because("left")
+            }
             RetryError::Store(error) => error.into(),
         }
     }

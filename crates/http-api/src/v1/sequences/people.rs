@@ -92,9 +92,10 @@ pub(in crate::v1) async fn list(
 
 /// Let somebody into a sequence
 ///
-/// What is known of the person is written down first. Asking again with the same key for the same person changes nothing,
-/// and is answered with `replayed` and `Idempotency-Replayed: true`. Whoever must not be written to, or does not want to
-/// be, is refused; `reason` says why. Needs the scope `send`.
+/// What is known of the person is written down first, whether or not he may come in. Once somebody has come in with a key,
+/// asking again with it for the same person changes nothing for 60 days, whatever has happened since, and is answered with
+/// `replayed` and `Idempotency-Replayed: true`. Whoever must not be written to, or does not want to be, is refused; `reason`
+/// says why. Needs the scope `send`.
 #[utoipa::path(
     post,
     path = "/v1/sequences/{sequence}/executions",
@@ -284,7 +285,7 @@ async fn answer(
         Entered::Restarted(execution) => return Ok(new("restarted", *execution)),
         Entered::AlreadyIn(_) => ("already_in", None),
         Entered::TooSoon { again_at } => ("too_soon", Some(again_at)),
-        Entered::Before => ("replayed", None),
+        Entered::Before | Entered::Over => ("replayed", None),
         Entered::Refused(refusal) => return Err(refusal.into()),
     };
     let mut inside = executions::of_contact(cx, there.email).await?.into_iter();

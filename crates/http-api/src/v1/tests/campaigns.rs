@@ -4,6 +4,8 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 use tidings_access::keys::Issued;
 use tidings_access::{Cx, Scopes};
+use tidings_outreach::campaigns::broadcast;
+use tidings_outreach::campaigns::draft::{self, Find};
 use tidings_people::contacts;
 use tidings_people::suppression;
 use tidings_sql::Param;
@@ -199,9 +201,14 @@ async fn a_campaign_is_started_paused_resumed_and_cancelled() {
     let paused = act("pause", r#"{"reason":"a typo"}"#).await.json();
     assert_eq!(paused["campaign"]["pause_reason"], "a typo");
     assert_eq!(act("pause", "").await.json()["changed"], false);
-    assert_eq!(act("resume", "").await.json()["campaign"]["status"], "snapshotting");
+    let why = r#"{"reason":"it is none"}"#;
+    assert_eq!(act("resume", why).await.json()["campaign"]["status"], "snapshotting");
     assert_eq!(act("retry-failed", "").await.status, 409);
-    assert_eq!(act("cancel", "").await.json()["campaign"]["status"], "cancelled");
+    for wrong in [r#"{"reason":7}"#, r#"{"why":"x"}"#] {
+        assert_eq!(act("cancel", wrong).await.status, 422, "{wrong}");
+    }
+    let why = r#"{"reason":"nobody wants it"}"#;
+    assert_eq!(act("cancel", why).await.json()["campaign"]["status"], "cancelled");
     assert_snapshot!("campaign_not_resumed", act("resume", "").await.shown());
     assert_eq!(act("start", "").await.status, 409);
     let history = world.get(&key, "/v1/campaigns/spring/history").await;
@@ -280,6 +287,91 @@ async fn recipients_are_listed_exported_and_explained() {
     }
 }
 
+#[tokio::test]
+async fn who_became_one_with_another_is_found_by_either_address() {
+    let world = World::new().await;
+    let key = a_key(&world).await;
+    world.post(&key, "/v1/campaigns", SPRING).await;
+    for email in ["a@example.org", "b@example.org"] {
+        contact(&world.acme, email, "beta").await;
+        recipient(&world.acme, 1, email).await;
+    }
+    let with = r#"{"with":"b@example.org"}"#;
+    let merged = world.post(&key, "/v1/contacts/a@example.org/merge", with).await;
+    assert_eq!(merged.status, 200, "{}", merged.body);
+    for email in ["a@example.org", "b@example.org"] {
+        let path = format!("/v1/campaigns/spring/recipients?email={email}");
+        let found = world.get(&key, &path).await.json();
+        assert_eq!(found["data"].as_array().unwrap().len(), 2, "{found}");
+        let why = world.get(&key, &format!("/v1/campaigns/spring/why?email={email}")).await.json();
+        assert_eq!(why["recipient"]["email"], email, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_knew_is_settled_once() {
+    let world = World::new().await;
+    let key = a_key(&world).await;
+    world.post(&key, "/v1/campaigns", SPRING).await;
+    contact(&world.acme, "a@example.org", "beta").await;
+    recipient(&world.acme, 1, "a@example.org").await;
+    sql(
+        &world.acme,
+        "UPDATE campaign_recipients SET status = 'uncertain', skip_reason = NULL, handed_at = 1",
+    )
+    .await;
+    let listed = world.get(&key, "/v1/campaigns/1/uncertain").await.json();
+    assert_eq!(listed["data"][0]["email"], "a@example.org", "{listed}");
+    let settle = "/v1/campaigns/spring/recipients/1/settle";
+    let body = r#"{"outcome":"sent","reason":"it is in their log"}"#;
+    let settled = world.post(&key, settle, body).await;
+    assert_eq!((settled.status, &settled.json()["status"]), (200, &"sent".into()));
+    assert_eq!(world.post(&key, settle, body).await.status, 409);
+    assert_eq!(world.get(&key, "/v1/campaigns/1/uncertain").await.json()["data"], json!([]));
+}
+
+async fn sql(cx: &Cx, sql: &'static str) {
+    cx.database().write(move |tx| tx.execute(sql, &[]).map(drop)).await.unwrap();
+}
+
+#[tokio::test]
+async fn broadcasts_are_listed_by_time_and_page_by_page() {
+    let world = World::new().await;
+    let key = a_key(&world).await;
+    for (number, day) in ["01", "02", "03"].into_iter().enumerate() {
+        let name = format!("day-{day}");
+        let made = world.post(&key, "/v1/campaigns", &with(&json!({"external_key": name}))).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        let find = Find { id: (number as i64 + 1).into(), client: None };
+        let mut campaign = draft::get(&world.acme, find).await.unwrap();
+        campaign.times.started_at = Some(format!("2026-06-{day}T12:00:00Z").parse().unwrap());
+        broadcast::write(&world.acme, &campaign, "Hello").await.unwrap();
+    }
+    let ids = |answer: &Answer| -> Vec<String> {
+        let json = answer.json();
+        let data = json["data"].as_array().unwrap().clone();
+        data.iter().map(|one| format!("{} {}", one["campaign_id"], one["id"])).collect()
+    };
+    let page = world.get(&key, "/v1/broadcasts?limit=2").await;
+    assert_eq!(ids(&page), [r#"3 "day-03""#, r#"2 "day-02""#]);
+    let cursor = page.json()["next_cursor"].as_str().unwrap().to_owned();
+    let rest = world.get(&key, &format!("/v1/broadcasts?limit=2&cursor={cursor}")).await;
+    assert_eq!(ids(&rest), [r#"1 "day-01""#]);
+    let within = "from=2026-06-02T00:00:00Z&to=2026-06-03T00:00:00Z";
+    let some = world.get(&key, &format!("/v1/broadcasts?{within}")).await;
+    assert_eq!(ids(&some), [r#"2 "day-02""#]);
+    assert_eq!(world.get(&key, "/v1/broadcasts?from=soon").await.status, 422);
+    // What has not begun has no record.
+    assert_eq!(world.get(&key, "/v1/broadcasts/day-01").await.status, 404);
+    sql(
+        &world.acme,
+        "UPDATE campaigns SET started_at = 1780315200000 WHERE external_key = 'day-01'",
+    )
+    .await;
+    let one = world.get(&key, "/v1/broadcasts/day-01").await;
+    assert_eq!((one.status, &one.json()["campaign_id"]), (200, &1.into()), "{}", one.body);
+}
+
 /// A client's key sees no other client's campaigns.
 #[tokio::test]
 async fn campaigns_belong_to_their_client() {
@@ -294,6 +386,15 @@ async fn campaigns_belong_to_their_client() {
         let path = format!("/v1/campaigns/1{path}");
         assert_eq!(world.get(&shop, &path).await.status, 200, "{path}");
         assert_eq!(world.get(&blog, &path).await.status, 404, "{path}");
+    }
+    let mut begun = draft::get(&world.acme, Find { id: 1.into(), client: None }).await.unwrap();
+    begun.times.started_at = Some(world.acme.now());
+    broadcast::write(&world.acme, &begun, "Hello").await.unwrap();
+    sql(&world.acme, "UPDATE campaigns SET started_at = created_at").await;
+    for (key, status, count) in [(&shop, 200, 1), (&blog, 404, 0)] {
+        assert_eq!(world.get(key, "/v1/broadcasts/spring").await.status, status);
+        let listed = world.get(key, "/v1/broadcasts").await.json();
+        assert_eq!(listed["data"].as_array().unwrap().len(), count);
     }
     for act in ["start", "pause", "resume", "cancel", "retry-failed", "preview"] {
         let answer = world.post(&blog, &format!("/v1/campaigns/spring/{act}"), "").await;

@@ -58,9 +58,9 @@ async fn standing(world: &World, key: &tidings_access::keys::Issued) -> Value {
 async fn whoever_subscribes_gets_a_link_and_only_pressing_the_button_confirms() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
-    assert_eq!(world.post(&key, "/v1/audiences", AUDIENCE).await.status, 201);
     let put = world.put(&key, "/v1/templates/confirm%2Fnews", TEMPLATE).await;
     assert!(put.status < 300, "{}", put.body);
+    assert_eq!(world.post(&key, "/v1/audiences", AUDIENCE).await.status, 201);
     let asked = world.post(&key, "/v1/subscriptions", ADA).await;
     assert_snapshot!("confirmation_queued", asked.shown());
     let path = link(&world).await;
@@ -83,8 +83,8 @@ async fn whoever_subscribes_gets_a_link_and_only_pressing_the_button_confirms() 
 async fn three_mails_a_day_ask_and_no_more() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
-    world.post(&key, "/v1/audiences", AUDIENCE).await;
     world.put(&key, "/v1/templates/confirm%2Fnews", TEMPLATE).await;
+    world.post(&key, "/v1/audiences", AUDIENCE).await;
     let ask =
         async || world.post(&key, "/v1/subscriptions", ADA).await.json()["confirmation"].clone();
     for message in 1..=3 {
@@ -102,7 +102,9 @@ async fn three_mails_a_day_ask_and_no_more() {
 async fn a_mail_that_cannot_be_made_is_told_and_the_subscription_waits() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
+    world.put(&key, "/v1/templates/confirm%2Fnews", TEMPLATE).await;
     world.post(&key, "/v1/audiences", AUDIENCE).await;
+    world.post(&key, "/v1/templates/confirm%2Fnews/deactivate", "").await;
     let told = world.post(&key, "/v1/subscriptions", ADA).await.json();
     assert_eq!(told["confirmation"]["outcome"], "refused");
     assert_eq!(told["confirmation"]["reason"], "there is no active template confirm/news");

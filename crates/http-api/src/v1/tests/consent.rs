@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use jiff::ToSpan as _;
 use serde_json::json;
-use tidings_access::Scopes;
+use tidings_access::{Scope, Scopes};
 use tidings_people::suppression::{self, Kind, Suppress};
 
 use super::World;
@@ -15,6 +15,14 @@ async fn audiences_and_topics_are_made_shown_and_changed() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
     let new = r#"{"slug":"news","name":"The news","double_opt_in":true,"confirm_template_key":"confirm/news"}"#;
+    let other = world.key(&world.acme, [Scope::Manage].into_iter().collect()).await;
+    let none = world.post(&other, "/v1/audiences", new).await;
+    assert_eq!(
+        (none.status, &none.json()["errors"][0]["field"]),
+        (422, &json!("confirm_template_key"))
+    );
+    let template = r#"{"subject":"Confirm","text":"Please do."}"#;
+    assert_eq!(world.put(&other, "/v1/templates/confirm%2Fnews", template).await.status, 201);
     assert_snapshot!("audience_made", world.post(&key, "/v1/audiences", new).await.shown());
     assert_snapshot!("audience_taken", world.post(&key, "/v1/audiences", new).await.shown());
     let new = r#"{"slug":"tips","description":"Once a week"}"#;
@@ -107,7 +115,7 @@ async fn what_is_wrong_with_a_subscription_is_told_at_once() {
     assert_eq!((told.status, &told.json()["errors"][0]["field"]), (422, &json!("audience")));
     let nobody = r#"{"email":"eve@example.org","scope":"global"}"#;
     assert_eq!(world.post(&key, "/v1/subscriptions/resubscribe", nobody).await.status, 404);
-    for path in ["subscriptions", "preferences", "consent", "eligibility?kind=campaign"] {
+    for path in ["subscriptions", "preferences", "consent"] {
         assert_eq!(world.get(&key, &format!("{ADA}/{path}")).await.status, 404, "{path}");
     }
 }
@@ -158,6 +166,13 @@ async fn it_is_explained_why_somebody_is_not_written_to() {
     assert_snapshot!("eligibility_wrong", wrong.shown());
     let none = world.get(&key, &format!("{ADA}/eligibility?kind=campaign&topic=none")).await;
     assert_eq!(none.json()["errors"][0]["field"], "topic");
+    // Also of an address that is nobody's.
+    let eve = "/v1/contacts/eve@example.org/eligibility?kind=transactional";
+    assert_eq!(world.get(&key, eve).await.json()["verdict"], "send");
+    let suppress = r#"{"email":"eve@example.org","reason":"asked us to"}"#;
+    world.post(&key, "/v1/suppressions", suppress).await;
+    assert_eq!(world.get(&key, eve).await.json()["reason"], "manual");
+    assert_eq!(world.get(&key, "/v1/contacts/eve/eligibility?kind=campaign").await.status, 404);
 }
 
 #[tokio::test]

@@ -184,8 +184,8 @@ async fn a_file_goes_in_and_comes_out() {
     assert_snapshot!("imported", imported.shown());
     let exported = world.get(&key, "/v1/contacts/export?tag=fair").await;
     assert_eq!(exported.status, 200);
-    let expected = "email,first_name,tags,attributes,unsubscribed,suppressed,created_at,updated_at\n\
-        ada@example.org,Ada,2026;fair,\"{\"\"plan\"\":\"\"pro\"\"}\",no,no,\
+    let expected = "email,first_name,tags,attributes,unsubscribed,suppressed,timezone,created_at,updated_at\n\
+        ada@example.org,Ada,2026;fair,\"{\"\"plan\"\":\"\"pro\"\"}\",no,no,,\
         2026-07-01T12:00:00.000Z,2026-07-01T12:00:00.000Z\n";
     assert_eq!(exported.body, expected);
     let lines = world.get(&key, "/v1/contacts/export?format=jsonl").await;

@@ -215,7 +215,9 @@ async fn messages_of_a_sequence_are_shown_as_such() {
     let other = world.get(&key, "/v1/messages?sequence=elsewhere").await.json();
     assert!(other["data"].as_array().unwrap().is_empty());
     assert_eq!(world.get(&key, "/v1/messages?sequence=No%20Slug").await.status, 422);
-    // Such keys are those of steps.
-    let taken = HELLO.replacen('{', r#"{"idempotency_key":"sequence/x1/2","#, 1);
-    assert_eq!(world.post(&key, "/v1/messages", &taken).await.status, 422);
+    // Such keys are ours.
+    for own in ["sequence/x1/2", "reminder/d1/1", "confirm:1:1", "forward:1:x"] {
+        let taken = HELLO.replacen('{', &format!(r#"{{"idempotency_key":"{own}","#), 1);
+        assert_eq!(world.post(&key, "/v1/messages", &taken).await.status, 422, "{own}");
+    }
 }

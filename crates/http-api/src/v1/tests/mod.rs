@@ -5,17 +5,22 @@ mod confirmation;
 mod consent;
 mod contacts;
 mod events;
+mod inbox;
 mod isolation;
+mod leads;
+mod learned;
 mod mail;
 mod messages;
 mod refusals;
+mod reminders;
 mod routes;
+mod segments;
 mod sequences;
 mod templates;
 mod told;
 mod webhooks;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -23,12 +28,15 @@ use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use serde_json::Value;
 use tidings_access::keys::{self, Granter, Issued, Rate};
-use tidings_access::{Access, Cx, Scopes, Slug};
+use tidings_access::{Access, Actor, Cx, Scopes, Slug, workspaces};
 use tidings_delivery::capture::Capture;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::Messages;
-use tidings_kernel::{Mail, Sender as _};
+use tidings_inbox::Inbox;
+use tidings_inbox::ids::MessageId;
+use tidings_inbox::tokens::Tokens;
+use tidings_kernel::{Lane, Mail, Sender as _};
 use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
 use tidings_testbed::Bed;
@@ -37,7 +45,7 @@ use tidings_webhooks::Targets;
 use tower::ServiceExt as _;
 
 use super::{Services, v1};
-use crate::Limits;
+use crate::{Draining, Limits};
 
 struct World {
     bed: Bed,
@@ -48,6 +56,11 @@ struct World {
     router: Router,
     acme: Cx,
     other: Cx,
+    inbox: Arc<Inbox>,
+    draining: Draining,
+    /// The id of a message to an inbox, where a test needs one that is there.
+    hidden_message: OnceLock<String>,
+    services: Services,
 }
 
 /// An answer, with what differs from run to run put out of sight.
@@ -65,25 +78,57 @@ impl World {
     /// Workspaces `acme` and `other`, each with a client `shop`.
     async fn new() -> Self {
         let bed = Bed::memory().await;
+        let inbox = Arc::new(Inbox::new());
+        Self::on(bed, inbox).await
+    }
+
+    async fn on(bed: Bed, inbox: Arc<Inbox>) -> Self {
+        let draining = Draining::default();
         let (access, clock) = (bed.access.clone(), Arc::clone(&bed.clock));
         let versions = Versions::default();
         let limits = Limits::uniform(4096, Duration::from_secs(5));
         let links = Links::load(access.database(), "https://m.example.org", access.now());
+        let links = links.await.unwrap();
         let services = Services {
             access: access.clone(),
             messages: Messages::new(Templates::default()),
-            links: links.await.unwrap(),
+            tokens: Tokens::new(links.signing_keys().clone()),
+            links,
             replies: Replies::new(access.clone(), None),
             versions: versions.clone(),
             provider_suppressions: None,
             targets: Targets::new(true),
+            inbox: Arc::clone(&inbox),
+            draining: draining.clone(),
         };
+        let also = services.clone();
         let router = v1(services, limits);
-        let (acme, other) = (bed.cx().await, bed.make_workspace("other").await);
-        for cx in [&acme, &other] {
-            messages::give_sender(cx, bed.shop(cx).await.id).await;
+        let acme = bed.cx().await;
+        // Another node finds what the first has made.
+        let other = match workspaces::find(&access, "other".parse().unwrap()).await {
+            Ok(found) => access.inside(&found, Actor::Operator),
+            Err(_) => {
+                let other = bed.make_workspace("other").await;
+                for cx in [&acme, &other] {
+                    messages::give_sender(cx, bed.shop(cx).await.id).await;
+                }
+                other
+            }
+        };
+        let hidden_message = OnceLock::new();
+        Self {
+            bed,
+            versions,
+            access,
+            clock,
+            router,
+            acme,
+            other,
+            inbox,
+            draining,
+            hidden_message,
+            services: also,
         }
-        Self { bed, versions, access, clock, router, acme, other }
     }
 
     async fn key(&self, cx: &Cx, scopes: Scopes) -> Issued {
@@ -126,6 +171,7 @@ impl World {
             to: vec!["ada@example.net".parse().unwrap()],
             mime: mime.into_bytes(),
             tags: vec![("workspace", cx.workspace_id().get().to_string())],
+            lane: Lane::Transactional,
         };
         let capture = Capture::new(self.access.database().clone(), self.clock.clone());
         capture.send(&mail).await.unwrap();
@@ -156,6 +202,9 @@ impl World {
         let mut request = Request::builder().method(method).uri(path).header("x-request-id", "r-1");
         if let Some(key) = key {
             request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if path.starts_with("/inbox/v1/") {
+            request = request.header("x-user-id", "hidden");
         }
         if !body.is_empty() {
             let kind = match body {
@@ -210,6 +259,9 @@ fn hide(value: &mut Value) {
                     ("public_id", Some(id)) if id.len() == 12 => *value = "[id]".into(),
                     ("key", Some(key)) if key.len() == 60 => *value = "[key]".into(),
                     ("id", Some(_)) if is_execution => *value = "[id]".into(),
+                    ("id", Some(id)) if id.parse::<MessageId>().is_ok() => *value = "[id]".into(),
+                    ("user", Some(word)) if word.len() == 32 => *value = "[user]".into(),
+                    ("token" | "refresh_token", Some(token)) => *value = token[..4].into(),
                     ("arn", Some(arn)) => *value = arn.rsplit_once(':').unwrap().0.into(),
                     _ => hide(value),
                 }

@@ -13,14 +13,17 @@ pub(super) struct Known {
     pub(super) body: &'static str,
     /// The answer to whoever may ask, about something that is there.
     pub(super) status: u16,
-    /// It makes what it names, so that a stranger makes one of his own.
+    /// It makes what it names, so that a stranger makes one of his own. So does whoever looks into an inbox.
     pub(super) makes: bool,
+    /// Its proof is not a key.
+    pub(super) keyless: bool,
 }
 
 impl Known {
     const fn new(method: &'static str, template: &'static str, scope: Scope) -> Self {
         let scope = Some(scope);
-        Self { method, template, scope, query: "", body: "", status: 200, makes: false }
+        let (query, body, status) = ("", "", 200);
+        Self { method, template, scope, query, body, status, makes: false, keyless: false }
     }
 
     const fn takes(self, body: &'static str) -> Self {
@@ -48,8 +51,35 @@ const fn send(template: &'static str) -> Known {
     Known::new("POST", template, Scope::Send)
 }
 
+/// Who drafts reminders.
+const fn drafting(method: &'static str, template: &'static str) -> Known {
+    Known::new(method, template, Scope::RemindersDraft)
+}
+
+/// Who decides about them.
+const fn deciding(template: &'static str) -> Known {
+    Known::new("POST", template, Scope::RemindersApprove)
+}
+
+/// Of a customer, whom everybody may have.
+const fn customer(template: &'static str) -> Known {
+    Known { makes: true, ..read(template) }
+}
+
+const fn admin(method: &'static str, template: &'static str) -> Known {
+    Known::new(method, template, Scope::InboxAdmin)
+}
+
+/// What a user does in his own inbox.
+const fn user(method: &'static str, template: &'static str) -> Known {
+    let known = Known::new(method, template, Scope::InboxUser);
+    Known { makes: true, ..known }
+}
+
+const MARKS: &str = r#"{"ids":["0GV8YLWQ000000001"]}"#;
 const WEBHOOK: &str = r#"{"url":"http://127.0.0.1:9/"}"#;
 const CAMPAIGN: &str = r#"{"name":"n","subject":"s","text":"t"}"#;
+const REMINDER: &str = r#"{"customer_id":"new","customer_name":"New","customer_email":"new@example.org","overdue_amount":"10.00","currency":"EUR","invoices":[{"id":"INV-1"}],"subject":"s","content":"c","created_by":"agent"}"#;
 const SEQUENCE: &str = r#"{"steps":[{"wait":"1 day"},{"exit":{}}]}"#;
 const TEMPLATE: &str = r#"{"subject":"s","text":"t"}"#;
 
@@ -66,6 +96,7 @@ pub(super) const ROUTES: &[Known] = &[
         .takes(r#"{"name":"new","scopes":["manage"]}"#)
         .answers(201),
     manage("DELETE", "/v1/keys/{public_id}"),
+    manage("GET", "/v1/audit-log"),
     // Sequences, before the person is erased, who is suppressed and in one: the failed execution cannot come in again.
     read("/v1/sequences"),
     Known { makes: true, ..manage("PUT", "/v1/sequences/{sequence}").takes(SEQUENCE) },
@@ -99,10 +130,46 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/contacts/{email}"),
     manage("PATCH", "/v1/contacts/{email}").takes(r#"{"first_name":"Other"}"#),
     manage("DELETE", "/v1/contacts/{email}"),
+    manage("PATCH", "/v1/contacts/{email}/address").takes(r#"{"verified":true}"#),
     manage("PUT", "/v1/contacts/{email}/tags").takes(r#"{"tags":["other"]}"#),
     manage("POST", "/v1/contacts/{email}/tags").takes(r#"{"tags":["other"]}"#),
     manage("DELETE", "/v1/contacts/{email}/tags"),
     manage("DELETE", "/v1/contacts/{email}/tags/{tag}"),
+    read("/v1/contacts/{email}/timeline"),
+    read("/v1/contacts/{email}/identities"),
+    read("/v1/contact-merges"),
+    manage("POST", "/v1/contacts/{email}/merge").takes(r#"{"with":"second@example.org"}"#),
+    manage("POST", "/v1/contact-merges/{merge}/undo"),
+    read("/v1/contact-flags"),
+    manage("POST", "/v1/contact-flags/{flag}/dismiss"),
+    read("/v1/settings/identity"),
+    manage("PUT", "/v1/settings/identity").takes(r#"{"shared_identities":"merge"}"#),
+    send("/v1/lead-events").takes(r#"{"event_type":"seen","identities":[{"channel":"email","value":"hidden@example.org"}]}"#).answers(202),
+    read("/v1/contacts/{email}/memory"),
+    read("/v1/contacts/{email}/memory/{type}/{key}"),
+    manage("PUT", "/v1/contacts/{email}/memory/{type}/{key}").takes(r#"{"value":"other"}"#),
+    read("/v1/contacts/{email}/features"),
+    manage("POST", "/v1/contacts/{email}/rebuild").answers(202),
+    read("/v1/rebuild"),
+    manage("POST", "/v1/rebuild").answers(202),
+    read("/v1/memory-rules"),
+    read("/v1/memory-rules/{rules}"),
+    Known {
+        makes: true,
+        ..manage("PUT", "/v1/memory-rules/{rules}")
+            .takes(r#"{"rules":[{"name":"a","on":"x","type":"t","key":"k","value":1}]}"#)
+    },
+    manage("DELETE", "/v1/memory-rules/{rules}").answers(204),
+    read("/v1/segments"),
+    read("/v1/segments/{segment}"),
+    Known {
+        makes: true,
+        ..manage("PUT", "/v1/segments/{segment}").takes(r#"{"condition":{"tag":"x"}}"#)
+    },
+    manage("POST", "/v1/segments/{segment}/rebuild").answers(202),
+    read("/v1/segments/{segment}/members"),
+    read("/v1/segments/{segment}/contacts/{email}"),
+    manage("DELETE", "/v1/segments/{segment}").answers(204),
     read("/v1/suppressions"),
     manage("POST", "/v1/suppressions")
         .takes(r#"{"email":"hidden@example.org","reason":"why not"}"#),
@@ -127,7 +194,10 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/contacts/{email}/preferences"),
     manage("PUT", "/v1/contacts/{email}/preferences").takes(r#"{"topics":{"hidden":false}}"#),
     read("/v1/contacts/{email}/consent"),
-    read("/v1/contacts/{email}/eligibility").asks("?kind=transactional"),
+    // Any address is explained, as one that is nobody's here.
+    Known { makes: true, ..read("/v1/contacts/{email}/eligibility").asks("?kind=transactional") },
+    read("/v1/settings/replies"),
+    manage("PUT", "/v1/settings/replies").takes(r#"{"forward_to":"off"}"#),
     read("/v1/settings/sending"),
     manage("PUT", "/v1/settings/sending")
         .takes(r#"{"frequency_cap_count":1,"frequency_cap_hours":1}"#),
@@ -153,6 +223,7 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/messages/{id}/events"),
     manage("POST", "/v1/messages/{id}/settle").takes(r#"{"outcome":"sent"}"#).answers(409),
     send("/v1/messages/{id}/cancel"),
+    manage("POST", "/v1/messages/{id}/recompute"),
     read("/v1/senders"),
     manage("PUT", "/v1/senders")
         .takes(r#"{"senders":[{"slug":"news","from_email":"news@example.org"}]}"#),
@@ -185,6 +256,38 @@ pub(super) const ROUTES: &[Known] = &[
     manage("DELETE", "/v1/campaigns/{campaign}").answers(409),
     read("/v1/broadcasts"),
     read("/v1/broadcasts/{broadcast}"),
+    // Reminders. The draft is edited, approved, and then it is too late to reject it.
+    read("/v1/reminders"),
+    drafting("POST", "/v1/reminders").takes(REMINDER).answers(201),
+    drafting("POST", "/v1/reminders/bulk")
+        .takes(r#"{"reminders":[{"customer_id":"a","customer_name":"A","customer_email":"a@example.org","overdue_amount":"1","currency":"EUR","invoices":[{"id":"1"}],"created_by":"x"}]}"#),
+    drafting("POST", "/v1/reminders/overdue")
+        .takes(r#"{"customers":[{"customer_id":"a","customer_name":"A","customer_email":"a@example.org","overdue_amount":"1","currency":"EUR","invoices":[{"id":"1"}]}]}"#),
+    read("/v1/reminders/{reminder}"),
+    drafting("PATCH", "/v1/reminders/{reminder}").takes(r#"{"by":"Eve","subject":"Other"}"#),
+    Known { makes: true, ..deciding("/v1/reminders/approve") }
+        .takes(r#"{"by":"Eve","reminders":[{"id":"20260701_120000_hidden","edition":2}]}"#)
+        .answers(409),
+    deciding("/v1/reminders/{reminder}/approve").takes(r#"{"by":"Eve","edition":2}"#),
+    deciding("/v1/reminders/{reminder}/reject").takes(r#"{"by":"Eve","reason":"x"}"#),
+    read("/v1/reminders/sent").asks("?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z"),
+    read("/v1/reminders/report").asks("?from=2026-01-01T00:00:00Z&to=2027-01-01T00:00:00Z"),
+    read("/v1/reminders/outstanding"),
+    drafting("POST", "/v1/reminders/payments")
+        .takes(r#"{"customer_id":"new","invoice_id":"INV-1"}"#),
+    customer("/v1/reminders/customers/{customer}/history"),
+    customer("/v1/reminders/customers/{customer}/recent")
+        .asks("?reminder_type=first&since=2026-01-01T00:00:00Z"),
+    customer("/v1/reminders/customers/{customer}/allowed"),
+    customer("/v1/reminders/customers/{customer}/payments"),
+    read("/v1/reminder-templates"),
+    Known { makes: true, ..manage("PUT", "/v1/reminder-templates/{template}") }
+        .takes(r#"{"name":"Other","subject":"s","body":"b"}"#),
+    read("/v1/reminder-templates/{template}"),
+    read("/v1/reminder-templates/{template}/versions"),
+    Known::new("POST", "/v1/reminder-templates/{template}/preview", Scope::Read).takes("{}"),
+    read("/v1/settings/reminders"),
+    manage("PUT", "/v1/settings/reminders").takes(r#"{"batch_limit":5,"client":"shop"}"#),
     // What comes back.
     read("/v1/events").asks("?sequence=hidden"),
     send("/v1/events").takes(r#"{"name":"seen","email":"eve@example.org"}"#).answers(202),
@@ -215,4 +318,38 @@ pub(super) const ROUTES: &[Known] = &[
     manage("DELETE", "/v1/webhooks/{webhook_id}").answers(204),
     read("/v1/webhook-deliveries/{delivery_id}"),
     manage("POST", "/v1/webhook-deliveries/{delivery_id}/replay").answers(409),
+    // Inboxes, of which everybody has as many as he looks into.
+    Known { makes: true, ..admin("GET", "/v1/inboxes/{inbox}/messages") },
+    Known {
+        makes: true,
+        ..admin("POST", "/v1/inboxes/{inbox}/messages")
+            .takes(r#"{"to":{"users":["eve"]},"title":"x"}"#)
+            .answers(201)
+    },
+    admin("GET", "/v1/inboxes/{inbox}/messages/{message_id}"),
+    admin("DELETE", "/v1/inboxes/{inbox}/messages/{message_id}"),
+    admin("GET", "/v1/inboxes"),
+    admin("GET", "/v1/inboxes/{inbox}"),
+    Known { makes: true, ..admin("PUT", "/v1/inboxes/{inbox}").takes(r#"{"title":"x"}"#) },
+    admin("DELETE", "/v1/inboxes/{inbox}").answers(204),
+    admin("GET", "/v1/inbox-settings"),
+    admin("PUT", "/v1/inbox-settings").takes(r#"{"title":"x"}"#),
+    Known::new("POST", "/v1/inbox-tokens", Scope::InboxUser)
+        .takes(r#"{"user_id":"hidden"}"#)
+        .answers(201),
+    user("GET", "/inbox/v1/{inbox}/messages"),
+    Known::new("GET", "/inbox/v1/{inbox}/messages/{message_id}", Scope::InboxUser),
+    user("GET", "/inbox/v1/{inbox}/counts"),
+    user("PUT", "/inbox/v1/{inbox}/messages/read").takes(MARKS),
+    user("PUT", "/inbox/v1/{inbox}/messages/unread").takes(MARKS),
+    user("PUT", "/inbox/v1/{inbox}/messages/seen").takes(MARKS),
+    user("PUT", "/inbox/v1/{inbox}/messages/archive").takes(MARKS),
+    user("PUT", "/inbox/v1/{inbox}/messages/unarchive").takes(MARKS),
+    user("PUT", "/inbox/v1/{inbox}/messages/read-all"),
+    user("GET", "/inbox/v1/{inbox}/stream"),
+    Known {
+        scope: None,
+        keyless: true,
+        ..user("POST", "/inbox/v1/tokens/refresh").takes(r#"{"refresh_token":"tdr_x.y"}"#)
+    },
 ];

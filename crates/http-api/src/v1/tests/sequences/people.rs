@@ -20,6 +20,7 @@ async fn work(world: &World) {
         access: world.access.clone(),
         versions: world.versions.clone(),
         messages: Messages::new(Templates::default()),
+        inbox: std::sync::Arc::default(),
     };
     world.bed.work(&queues::SEQUENCE_STEPS, Worker::new(tools).handler()).await;
 }

@@ -1,0 +1,108 @@
+//! `/v1/inbox-tokens`: how a back end lets one of its users in to his inbox.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+use tidings_inbox::keys::{InboxKey, UserId};
+use tidings_inbox::tokens::{Issue, IssueError, Issued, LIFETIME, MAX_INBOXES, MAX_LIFETIME};
+use utoipa::ToSchema;
+
+use crate::problem::{Problem, ProblemBody, Violation};
+use crate::v1::V1;
+use crate::v1::auth::{InboxUser, Needs, Refusals};
+use crate::v1::input::{Body, Fields, FromFields};
+
+#[derive(ToSchema)]
+#[schema(as = NewInboxToken)]
+#[expect(dead_code, reason = "it describes what `Draft` reads")]
+pub(in crate::v1) struct ToMake {
+    /// Who the user is, in the words of your app
+    #[schema(example = "ada", max_length = 128)]
+    user_id: String,
+    /// The only inboxes that it opens; without, all of the workspace
+    #[schema(max_items = 10, example = json!(["app"]))]
+    inboxes: Option<Vec<String>>,
+    /// How long the token is good, in seconds
+    #[schema(default = 3600, minimum = 1, maximum = 86_400)]
+    expires_in: Option<i64>,
+}
+
+pub(in crate::v1) struct Draft(Issue);
+
+/// A token for a device, and one that gets the next pair. They are shown once.
+#[derive(Serialize, ToSchema)]
+#[schema(as = InboxTokens)]
+pub(in crate::v1) struct TokensBody {
+    #[schema(example = "tdu_…")]
+    token: String,
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+    #[schema(example = "tdr_…")]
+    refresh_token: String,
+    #[schema(value_type = String, format = DateTime)]
+    refresh_expires_at: Timestamp,
+}
+
+/// Make a token for a user
+///
+/// His app can see and mark his messages with it, and nobody else's. Needs the scope `inbox:user`.
+#[utoipa::path(
+    post,
+    path = "/v1/inbox-tokens",
+    tag = "Inboxes",
+    security(("key" = [])),
+    request_body = ToMake,
+    responses(
+        (status = 201, description = "The tokens", body = TokensBody),
+        (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(in crate::v1) async fn create(
+    State(v1): State<V1>,
+    who: Needs<InboxUser>,
+    Body(Draft(issue)): Body<Draft>,
+) -> Result<(StatusCode, Json<TokensBody>), Problem> {
+    let issued = v1.services.tokens.issue(&v1.cx(&who), issue).await?;
+    Ok((StatusCode::CREATED, Json(issued.into())))
+}
+
+impl FromFields for Draft {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let uid = fields.required::<UserId>("user_id");
+        let inboxes = fields.optional_list::<InboxKey>("inboxes");
+        let lifetime = fields.optional_integer("expires_in");
+        let lifetime = match lifetime?.unwrap_or(LIFETIME) {
+            seconds @ 1..=MAX_LIFETIME => Some(seconds),
+            _ => fields.wrong("expires_in", IssueError::Lifetime),
+        };
+        let inboxes = match inboxes?.unwrap_or_default() {
+            inboxes if inboxes.len() <= MAX_INBOXES => Some(inboxes),
+            _ => fields.wrong("inboxes", IssueError::TooMany),
+        };
+        Some(Self(Issue { uid: uid?, inboxes: inboxes?, lifetime: lifetime? }))
+    }
+}
+
+impl From<Issued> for TokensBody {
+    fn from(issued: Issued) -> Self {
+        Self {
+            token: issued.token,
+            expires_at: issued.expires_at,
+            refresh_token: issued.refresh_token,
+            refresh_expires_at: issued.refresh_expires_at,
+        }
+    }
+}
+
+impl From<IssueError> for Problem {
+    fn from(error: IssueError) -> Self {
+        let field = match error {
+            IssueError::Lifetime => "expires_in",
+            IssueError::TooMany => "inboxes",
+        };
+        Self::invalid(vec![Violation { field: field.to_owned(), message: error.to_string() }])
+    }
+}

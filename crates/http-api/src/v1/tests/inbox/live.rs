@@ -1,0 +1,345 @@
+//! What a user is told at once, and what he is told who was away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::Request;
+use futures_util::StreamExt as _;
+use jiff::ToSpan as _;
+use serde_json::{Value, json};
+use tidings_access::{Scopes, keys, workspaces};
+use tidings_inbox::Inbox;
+use tidings_inbox::hints::MAX_OF_USER;
+use tidings_testbed::Bed;
+
+use crate::v1::tests::World;
+
+/// A connection, as a browser reads it.
+struct Stream {
+    body: BodyDataStream,
+    text: String,
+    last_id: String,
+}
+
+#[derive(Debug, PartialEq)]
+struct Event {
+    name: String,
+    data: Value,
+}
+
+impl World {
+    async fn stream(&self, token: &str) -> Stream {
+        self.stream_after(token, None).await
+    }
+
+    async fn stream_after(&self, token: &str, last: Option<&str>) -> Stream {
+        let mut request = Request::builder().uri("/inbox/v1/app/stream");
+        request = request.header("authorization", format!("Bearer {token}"));
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let response = self.open(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        let body = response.into_body().into_data_stream();
+        Stream { body, text: String::new(), last_id: String::new() }
+    }
+
+    async fn mark(&self, token: &str, action: &str, id: &str) {
+        let body = json!({"ids": [id]}).to_string();
+        let line = format!("PUT /inbox/v1/app/messages/{action}");
+        assert_eq!(self.send(&line, Some(token), &body).await.status, 200);
+    }
+}
+
+impl Stream {
+    /// The next event, or nothing at the end.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(end) = self.text.find("\n\n") {
+                let block: String = self.text.drain(..end + 2).collect();
+                let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
+                let Some(name) = field("event: ") else { continue };
+                if let Some(id) = field("id: ") {
+                    self.last_id = id.to_owned();
+                }
+                let data = serde_json::from_str(field("data: ").unwrap()).unwrap();
+                return Some(Event { name: name.to_owned(), data });
+            }
+            let chunk = tokio::time::timeout(Duration::from_secs(10), self.body.next());
+            let chunk = chunk.await.expect("something comes")?.unwrap();
+            self.text += std::str::from_utf8(&chunk).unwrap();
+        }
+    }
+
+    /// The events up to the next counts: titles of messages, names of others, and how many are unread then.
+    async fn until_counts(&mut self) -> (Vec<String>, i64) {
+        let mut told = Vec::new();
+        loop {
+            let event = self.next().await.unwrap();
+            match event.name.as_str() {
+                "message" => told.push(event.data["title"].as_str().unwrap().to_owned()),
+                "counts" => return (told, event.data["unread"].as_i64().unwrap()),
+                name => told.push(name.to_owned()),
+            }
+        }
+    }
+}
+
+fn told(titles: &[&str], unread: i64) -> (Vec<String>, i64) {
+    (titles.iter().map(ToString::to_string).collect(), unread)
+}
+
+#[tokio::test]
+async fn what_comes_and_what_is_marked_is_told_to_all_who_look() {
+    let world = World::new().await;
+    let (ada, bob) = (world.token("ada").await, world.token("bob").await);
+    let before = world.publish(&["ada"], "Before").await;
+    let mut streams = [world.stream(&ada).await, world.stream(&ada).await];
+    let mut other = world.stream(&bob).await;
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&[], 1));
+    }
+    assert_eq!(other.until_counts().await, told(&[], 0));
+
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "For Ada").await;
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&["For Ada"], 2));
+    }
+    world.mark(&ada, "read", &before).await;
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&["marks"], 1));
+    }
+    world.clock.advance(1.second());
+    world.publish(&[], "For everyone").await;
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&["For everyone"], 2));
+    }
+    // Bob has heard of nothing else.
+    assert_eq!(other.until_counts().await, told(&["For everyone"], 1));
+}
+
+#[tokio::test]
+async fn who_comes_back_misses_nothing() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let old = world.publish(&["ada"], "Old").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    let last = stream.last_id.clone();
+    drop(stream);
+
+    for (to, title) in [(&["ada"][..], "One"), (&[][..], "Two"), (&["ada"][..], "Three")] {
+        world.clock.advance(1.second());
+        world.publish(to, title).await;
+    }
+    let mut back = world.stream_after(&ada, Some(&last)).await;
+    assert_eq!(back.until_counts().await, told(&[], 4), "first of all");
+    // In the middle the connection is lost again.
+    assert_eq!(back.next().await.unwrap().data["title"], "One");
+    let middle = back.last_id.clone();
+    drop(back);
+    world.mark(&ada, "read", &old).await;
+    let mut back = world.stream_after(&ada, Some(&middle)).await;
+    assert_eq!(back.until_counts().await, told(&[], 3));
+    assert_eq!(back.until_counts().await, told(&["Two", "Three", "marks"], 3));
+    let last = back.last_id.clone();
+    drop(back);
+
+    // Nothing has happened since: nothing more is told.
+    let mut back = world.stream_after(&ada, Some(&last)).await;
+    assert_eq!(back.until_counts().await, told(&[], 3));
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "Four").await;
+    assert_eq!(back.until_counts().await, told(&["Four"], 4));
+    // One that says nothing to us is as good as none.
+    let mut anew = world.stream_after(&ada, Some("what")).await;
+    assert_eq!(anew.until_counts().await, told(&[], 4));
+}
+
+#[tokio::test]
+async fn a_message_with_an_older_id_is_not_missed() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    world.publish(&["ada"], "New").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    let last = stream.last_id.clone();
+    // Another node's clock is behind.
+    world.clock.advance((-10).minutes());
+    world.publish(&["ada"], "Late").await;
+    assert_eq!(stream.until_counts().await, told(&["marks"], 2), "so the list is fetched");
+    world.clock.advance(10.minutes());
+    let mut back = world.stream_after(&ada, Some(&last)).await;
+    assert_eq!(back.until_counts().await, told(&[], 2));
+    assert_eq!(back.until_counts().await, told(&["marks"], 2));
+}
+
+#[tokio::test]
+async fn who_reads_slowly_or_was_away_for_long_fetches_the_list() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    for number in 0..101 {
+        world.clock.advance(1.second());
+        world.publish(&["ada"], &format!("{number}")).await;
+    }
+    assert_eq!(stream.until_counts().await, told(&["marks"], 101));
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "Next").await;
+    assert_eq!(stream.until_counts().await, told(&["Next"], 102));
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    world.clock.advance(61.minutes());
+    world.publish(&["ada"], "Too late").await;
+    // What was on its way when it expired may still arrive.
+    let mut last = stream.next().await.unwrap();
+    while last.name != "expired" {
+        last = stream.next().await.unwrap();
+    }
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn streams_end_with_the_process_and_with_their_workspace() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    workspaces::disable(&world.access, world.acme.workspace().clone()).await.unwrap();
+    world.publish(&["ada"], "x").await;
+    assert_eq!(stream.next().await, None);
+    workspaces::enable(&world.access, world.acme.workspace().clone()).await.unwrap();
+
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    world.draining.begin();
+    assert_eq!(stream.next().await, None);
+    drop(stream);
+    assert_eq!(world.inbox.hints.watchers(), 0);
+}
+
+#[tokio::test]
+async fn what_was_archived_meanwhile_is_no_news() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    let last = stream.last_id.clone();
+    drop(stream);
+
+    world.clock.advance(1.second());
+    let archived = world.publish(&["ada"], "Archived").await;
+    world.mark(&ada, "archive", &archived).await;
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "Not archived").await;
+    let mut back = world.stream_after(&ada, Some(&last)).await;
+    assert_eq!(back.until_counts().await, told(&[], 1), "first of all");
+    assert_eq!(back.until_counts().await, told(&["Not archived", "marks"], 1));
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_key() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    let open = async || {
+        let request = Request::builder()
+            .uri("/inbox/v1/app/stream")
+            .header("authorization", format!("Bearer {}", key.api_key.expose()))
+            .header("x-user-id", "ada");
+        let response = world.open(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(response.status(), 200);
+        let body = response.into_body().into_data_stream();
+        Stream { body, text: String::new(), last_id: String::new() }
+    };
+    let mut stream = open().await;
+    assert_eq!(stream.until_counts().await, told(&[], 0));
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "One").await;
+    assert_eq!(stream.until_counts().await, told(&["One"], 1));
+    keys::revoke(&world.acme, key.key.public_id.clone()).await.unwrap();
+    world.publish(&["ada"], "Two").await;
+    assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn a_quiet_stream_says_every_so_often_that_it_is_there() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    // From here on nothing but the stream waits, and time passes as fast as it can.
+    tokio::time::pause();
+    for _ in 0..3 {
+        let before = tokio::time::Instant::now();
+        let said = stream.body.next().await.unwrap().unwrap();
+        assert_eq!(&said[..], b":\n\n");
+        assert_eq!(before.elapsed().as_secs(), 15);
+    }
+}
+
+#[tokio::test]
+async fn a_user_has_so_many_streams_and_no_more() {
+    let world = World::new().await;
+    let (ada, bob) = (world.token("ada").await, world.token("bob").await);
+    let mut streams = Vec::new();
+    for _ in 0..MAX_OF_USER {
+        streams.push(world.stream(&ada).await);
+    }
+    let refused = world.send("GET /inbox/v1/app/stream", Some(&ada), "").await;
+    assert_eq!(refused.status, 429, "{}", refused.body);
+    world.stream(&bob).await;
+    streams.pop();
+    world.stream(&ada).await;
+}
+
+#[tokio::test]
+async fn an_event_source_has_its_token_in_the_address_and_never_a_key() {
+    let world = World::new().await;
+    let (ada, key) = (world.token("ada").await, world.all().await);
+    world.draining.begin();
+    let at = |token: &str| format!("GET /inbox/v1/app/stream?token={token}");
+    let answer = world.send(&at(&ada), None, "").await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    assert!(answer.body.contains("event: counts"), "{}", answer.body);
+    assert_eq!(world.send(&at(&key), None, "").await.status, 401);
+    let counts = format!("GET /inbox/v1/app/counts?token={ada}");
+    assert_eq!(world.send(&counts, None, "").await.status, 401, "only a stream takes it there");
+}
+
+#[tokio::test]
+async fn what_happens_on_one_node_is_told_on_another() {
+    let bed = Bed::postgres().await;
+    let beside = bed.beside().await;
+    let inbox = |bed: &Bed| Arc::new(Inbox::between_nodes(bed.access.database(), 100));
+    let (here, there) = (inbox(&bed), inbox(&beside));
+    let here = World::on(bed, here).await;
+    let there = World::on(beside, there).await;
+    let (stop, stopped) = tidings_jobs::Stop::new();
+    let follow = there.inbox.hints.follow(&there.access, stopped);
+    let talk = async {
+        let ada = here.token("ada").await;
+        let mut stream = there.stream(&ada).await;
+        assert_eq!(stream.until_counts().await, told(&[], 0));
+        here.clock.advance(1.second());
+        let id = here.publish(&["ada"], "From here").await;
+        assert_eq!(stream.until_counts().await, told(&["From here"], 1));
+        here.mark(&ada, "read", &id).await;
+        assert_eq!(stream.until_counts().await, told(&["marks"], 0));
+        here.clock.advance(1.second());
+        here.publish(&[], "For everyone").await;
+        assert_eq!(stream.until_counts().await, told(&["For everyone"], 1));
+        stop.send_replace(true);
+    };
+    tokio::join!(follow, talk);
+}
