@@ -8,30 +8,35 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::access::{BootstrapArgs, ClientsArgs, KeysArgs, WorkspacesArgs};
 use crate::apply::ApplyArgs;
+use crate::audit::AuditArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::campaigns::CampaignArgs;
 use crate::config::{Config, Flag, Sources};
 use crate::config_command::ConfigArgs;
 use crate::consent::{AudiencesArgs, ExplainArgs, SettingsArgs, SubscriptionsArgs, TopicsArgs};
+use crate::contact::ContactArgs;
 use crate::demo::DemoArgs;
 use crate::doctor::DoctorArgs;
 use crate::events_command::{EventsArgs, StatsArgs};
 use crate::failure::Failure;
+use crate::inbox::InboxArgs;
 use crate::items::ItemsArgs;
 use crate::links::LinksArgs;
 use crate::mail::{MailArgs, SendersArgs};
 use crate::messages::MessagesArgs;
 use crate::people::{ContactsArgs, SuppressionsArgs};
 use crate::queues_command::QueuesArgs;
+use crate::reminders::RemindersArgs;
+use crate::segments::SegmentArgs;
 use crate::sequences::SequenceArgs;
 use crate::serve::ServeArgs;
 use crate::templates::TemplatesArgs;
 use crate::webhooks_command::WebhooksArgs;
 use crate::worker_command::{LambdaArgs, WorkerArgs};
 use crate::{
-    access, apply, backup, campaigns, config, config_command, consent, demo, doctor,
-    events_command, items, links, logging, mail, messages, people, queues_command, sequences,
-    serve, templates, webhooks_command, worker_command,
+    access, apply, audit, backup, campaigns, config, config_command, consent, contact, demo,
+    doctor, events_command, inbox, items, links, logging, mail, messages, people, queues_command,
+    reminders, segments, sequences, serve, templates, webhooks_command, worker_command,
 };
 
 /// The messaging backend of a product in one binary
@@ -79,6 +84,8 @@ enum Command {
     Clients(ClientsArgs),
     /// List, make and revoke the API keys of a client
     Keys(KeysArgs),
+    /// Look who changed what, from what to what
+    Audit(AuditArgs),
     /// List, make and change the lists that people are subscribed to
     Audiences(AudiencesArgs),
     /// List, make and change the categories of mail that people can switch off
@@ -93,6 +100,8 @@ enum Command {
     Webhooks(WebhooksArgs),
     /// Find, change, tag and erase the people of a workspace
     Contacts(Box<ContactsArgs>),
+    /// Look at what was learned of one person, and at his numbers
+    Contact(Box<ContactArgs>),
     /// List, add and lift suppressions: addresses that get no mail at all
     Suppressions(SuppressionsArgs),
     /// Send transactional mail, look at it, cancel it, and settle what nobody knows
@@ -100,9 +109,16 @@ enum Command {
     /// Send one message to many: make, preview, start, follow, pause and look at campaigns
     #[command(visible_alias = "campaigns")]
     Campaign(Box<CampaignArgs>),
+    /// Save conditions whose members are kept up as things happen, and say who is in and why
+    #[command(visible_alias = "segments")]
+    Segment(Box<SegmentArgs>),
     /// Look at sequences, try them and change them, and who is in them: mails that go step by step
     #[command(visible_alias = "sequences")]
     Sequence(Box<SequenceArgs>),
+    /// Remind customers of overdue invoices: draft, review, approve, and see what came of it
+    Reminders(Box<RemindersArgs>),
+    /// Publish to the inbox inside an app, look at it as a user does, and check its counts
+    Inbox(Box<InboxArgs>),
     /// List, add and remove the addresses that a client writes from
     Senders(SendersArgs),
     /// Look at mail that was captured instead of sent
@@ -115,7 +131,7 @@ enum Command {
     Stats(StatsArgs),
     /// Look at templates, and check those of a folder
     Templates(TemplatesArgs),
-    /// Write the templates, topics, audiences and sequences of a folder
+    /// Write the templates, topics, audiences, segments, sequences and memory rules of a folder
     Apply(ApplyArgs),
     /// Read and write stored items, on any engine
     Items(Box<ItemsArgs>),
@@ -183,6 +199,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Bootstrap(args) => on_runtime(access::bootstrap(args, &config)),
         Command::Workspaces(args) => on_runtime(access::workspaces(args, &config)),
         Command::Clients(args) => on_runtime(access::clients(args, &config)),
+        Command::Audit(args) => on_runtime(audit::run(args, &config)),
+        Command::Reminders(args) => on_runtime(reminders::run(*args, &config)),
         Command::Keys(args) => on_runtime(access::keys(args, &config)),
         Command::Audiences(args) => on_runtime(consent::audiences(args, &config)),
         Command::Topics(args) => on_runtime(consent::topics(args, &config)),
@@ -191,10 +209,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Settings(args) => on_runtime(consent::settings(args, &config)),
         Command::Webhooks(args) => on_runtime(webhooks_command::run(args, &config)),
         Command::Contacts(args) => on_runtime(people::contacts(*args, &config)),
+        Command::Contact(args) => on_runtime(contact::run(*args, &config)),
+        Command::Segment(args) => on_runtime(segments::run(*args, &config)),
         Command::Suppressions(args) => on_runtime(people::suppressions(args, &config)),
         Command::Messages(args) => on_runtime(messages::run(*args, &config)),
         Command::Campaign(args) => on_runtime(campaigns::run(*args, &config)),
         Command::Sequence(args) => on_runtime(sequences::run(*args, &config)),
+        Command::Inbox(args) => on_runtime(inbox::run(*args, &config)),
         Command::Senders(args) => on_runtime(mail::senders(args, &config)),
         Command::Mail(args) => on_runtime(mail::captured(args, &config)),
         Command::Links(args) => on_runtime(links::run(args, &config)),

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
-use tidings_access::Access;
+use tidings_access::{Access, audit};
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{self, Messages};
-use tidings_http_api::Services;
-use tidings_jobs::{Handler, Settings, Worker};
+use tidings_http_api::{Draining, Services};
+use tidings_inbox::tokens::Tokens;
+use tidings_inbox::{Inbox, publish};
+use tidings_jobs::{Handler, Settings, Stop, Worker};
 use tidings_kernel::{
     Clock, EmailAddress, Outbox, Queue, QueueEngine, ScheduleEngine, SystemClock, TimerEngine,
     queues,
 };
+use tidings_leads::ingestion;
 use tidings_outreach::campaigns::{sending, steps};
+use tidings_reminders as reminders;
 use tidings_sequences::versions::Versions;
 use tidings_sequences::{events, executions};
 use tidings_signals::replies::Replies;
@@ -44,12 +48,16 @@ pub(crate) struct Runtime {
     templates: Templates,
     /// And of sequences.
     versions: Versions,
+    /// And of inboxes, with who looks at them.
+    pub(crate) inbox: Arc<Inbox>,
     /// Names this process in what it claims.
     node: String,
     /// How long events and the send log are kept.
     keep_days: Option<u32>,
     /// How many recipients of a batch are handed over at once.
     campaign_at_once: usize,
+    /// Tells those to stop who work on one message for long.
+    pub(crate) stop: Option<Stop>,
     forward_replies_to: Option<EmailAddress>,
 }
 
@@ -67,9 +75,11 @@ impl Runtime {
             tracking: Tracking { access, links },
             templates: Templates::default(),
             versions: Versions::default(),
+            inbox: Arc::new(Inbox::between_nodes(&database, config.http.max_streams)),
             node: format!("{}-{:08x}", std::process::id(), fastrand::u32(..)),
             keep_days: config.data_ttl_days,
             campaign_at_once: config.mail.campaign_at_once,
+            stop: None,
             forward_replies_to: config.signals.forward_replies_to.clone(),
             queues: Arc::clone(&sql) as Arc<_>,
             timers: vec![Arc::clone(&sql) as Arc<_>],
@@ -91,7 +101,7 @@ impl Runtime {
     }
 
     /// What the API works with.
-    pub(crate) fn services(&self, config: &Config) -> Services {
+    pub(crate) fn services(&self, config: &Config, draining: Draining) -> Services {
         Services {
             access: self.access().clone(),
             messages: Messages::new(self.templates.clone()),
@@ -100,15 +110,16 @@ impl Runtime {
             versions: self.versions.clone(),
             provider_suppressions: self.outlet.suppressions.clone(),
             targets: Targets::new(config.webhooks.allow_private),
+            inbox: Arc::clone(&self.inbox),
+            tokens: Tokens::new(self.tracking.links.signing_keys().clone()),
+            draining,
         }
     }
 
-    fn replies(&self) -> Replies {
+    pub(crate) fn replies(&self) -> Replies {
         let replies = Replies::new(self.access().clone(), self.keep_days);
-        match &self.forward_replies_to {
-            Some(to) => replies.forwarding_to(to.clone(), Messages::new(self.templates.clone())),
-            None => replies,
-        }
+        let messages = Messages::new(self.templates.clone());
+        replies.passing_on(messages, self.forward_replies_to.clone())
     }
 
     /// Who works on which queue. What nobody works on yet waits.
@@ -124,6 +135,19 @@ impl Runtime {
         let sequences = self.sequences();
         handlers.push((&queues::SEQUENCE_EVENTS, events::Worker::new(sequences.clone()).handler()));
         handlers.push((&queues::SEQUENCE_STEPS, executions::Worker::new(sequences).handler()));
+        let posts = publish::handler(self.access().clone(), Arc::clone(&self.inbox));
+        handlers.push((&queues::INBOX_POSTS, posts));
+        let messages = Messages::new(self.templates.clone());
+        let tools = reminders::Tools { access: self.access().clone(), messages };
+        handlers.push((&queues::REMINDER_STEPS, reminders::Worker::new(tools).handler()));
+        handlers.push((&queues::AUDIT_ENTRIES, audit::handler(self.access().clone())));
+        handlers.push((&queues::LEAD_INGESTION, ingestion::handler(self.access().clone())));
+        let memory = tidings_leads::memory::handler(self.access().clone());
+        handlers.push((&queues::MEMORY_PROCESSING, memory));
+        let features = tidings_leads::features::handler(self.access().clone());
+        handlers.push((&queues::FEATURE_PROCESSING, features));
+        let segments = tidings_outreach::segments::handler(self.access().clone());
+        handlers.push((&queues::SEGMENT_PROCESSING, segments));
         handlers.push((&queues::PROBE, probe::handler(&self.database, &self.clock)));
         handlers
     }
@@ -144,11 +168,12 @@ impl Runtime {
             access: self.tracking.access.clone(),
             versions: self.versions.clone(),
             messages: Messages::new(self.templates.clone()),
+            inbox: Arc::clone(&self.inbox),
         }
     }
 
     fn campaigns(&self) -> sending::Worker {
-        sending::Worker::new(sending::Tools {
+        let worker = sending::Worker::new(sending::Tools {
             access: self.tracking.access.clone(),
             templates: self.templates.clone(),
             links: self.tracking.links.clone(),
@@ -159,7 +184,11 @@ impl Runtime {
                 ttl_days: self.keep_days,
                 at_once: self.campaign_at_once,
             },
-        })
+        });
+        match &self.stop {
+            Some(stop) => worker.until(stop.clone()),
+            None => worker,
+        }
     }
 
     pub(crate) fn handler(&self, queue: &'static Queue) -> Result<Arc<dyn Handler>, Failure> {

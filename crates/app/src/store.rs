@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use tidings_kernel::{ItemEngine, ItemStore, SystemClock, Workspace};
-use tidings_sql::{Database, PostgresOptions, SqlItems, SqliteOptions, Tls};
+use tidings_sql::{Database, PostgresOptions, SqlItems, SqliteOptions, Streams, Tls};
 
 use crate::config::{Config, Engine, Postgres, PostgresTls};
 use crate::failure::Failure;
@@ -42,7 +42,9 @@ impl Store {
             Engine::Postgres => open_postgres(&config.postgres).await?,
             Engine::Aws => return open_aws(config, purpose).await,
         };
-        let engine = Arc::new(SqlItems::new(database.clone(), Arc::new(SystemClock)));
+        // The one reader of a stream, `inbox::expiry`, asks for what has expired and for nothing else.
+        let (clock, streams) = (Arc::new(SystemClock), Streams::Expiries);
+        let engine = Arc::new(SqlItems::with_streams(database.clone(), clock, streams));
         Ok(Self {
             engine,
             database: Some(database),

@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 use tidings_delivery::templates::{Content, Put, TemplateKey, Then};
 use tidings_templates::{MAX_SOURCE, Source};
 
+use crate::memory_rules;
+use crate::segments;
 use crate::sequences::Written;
 
 /// How many files a folder may have, and how deep they may be.
@@ -21,7 +23,9 @@ pub(super) struct Folder {
     pub(super) templates: Vec<Put>,
     pub(super) topics: Vec<Topic>,
     pub(super) audiences: Vec<Audience>,
+    pub(super) segments: Vec<segments::Written>,
     pub(super) sequences: Vec<Written>,
+    pub(super) memory_rules: Vec<memory_rules::Written>,
 }
 
 /// What a file does not name stays as it is; an empty text takes it away.
@@ -99,20 +103,26 @@ impl Folder {
         let templates = reading.templates(&path.join("templates"));
         let topics = reading.list::<Topics>(&path.join("topics.toml"));
         let audiences = reading.list::<Audiences>(&path.join("audiences.toml"));
+        let segments = reading.segments(&path.join("segments"));
         let sequences = reading.sequences(&path.join("sequences"));
+        let memory_rules = reading.memory_rules(&path.join("memory-rules"));
         let folder = Self {
             templates,
             topics: topics.map(|read| read.topics).unwrap_or_default(),
             audiences: audiences.map(|read| read.audiences).unwrap_or_default(),
+            segments,
             sequences,
+            memory_rules,
         };
         let is_empty = folder.templates.is_empty()
             && folder.topics.is_empty()
             && folder.audiences.is_empty()
-            && folder.sequences.is_empty();
+            && folder.segments.is_empty()
+            && folder.sequences.is_empty()
+            && folder.memory_rules.is_empty();
         if is_empty && reading.faults.is_empty() {
             reading.faults.push(format!(
-                "{} has neither templates nor sequences nor topics.toml nor audiences.toml",
+                "{} has neither templates nor segments nor sequences nor memory-rules nor topics.toml nor audiences.toml",
                 path.display()
             ));
         }
@@ -243,6 +253,60 @@ impl Reading {
 
     /// In the order of their names. Each is a file; one that is wrong does not hide the others.
     fn sequences(&mut self, folder: &Path) -> Vec<Written> {
+        let (mut read, mut named) = (Vec::new(), BTreeMap::<String, PathBuf>::new());
+        for path in self.documents(folder) {
+            match Written::read(&path) {
+                Ok(written) => {
+                    let id = written.definition.id.to_string();
+                    if let Some(other) = named.insert(id.clone(), path.clone()) {
+                        self.wrong(&path, format_args!("{} is {id} already", other.display()));
+                    }
+                    read.push(written);
+                }
+                Err(faults) => self.faults.extend(faults),
+            }
+        }
+        read
+    }
+
+    /// The same with rules of memory. Each set is called as its file is.
+    fn memory_rules(&mut self, folder: &Path) -> Vec<memory_rules::Written> {
+        let (mut read, mut named) = (Vec::new(), BTreeMap::<String, PathBuf>::new());
+        for path in self.documents(folder) {
+            match memory_rules::Written::read(&path) {
+                Ok(written) => {
+                    let name = written.name.to_string();
+                    if let Some(other) = named.insert(name.clone(), path.clone()) {
+                        self.wrong(&path, format_args!("{} is {name} already", other.display()));
+                    }
+                    read.push(written);
+                }
+                Err(faults) => self.faults.extend(faults),
+            }
+        }
+        read
+    }
+
+    /// The same with segments.
+    fn segments(&mut self, folder: &Path) -> Vec<segments::Written> {
+        let (mut read, mut named) = (Vec::new(), BTreeMap::<String, PathBuf>::new());
+        for path in self.documents(folder) {
+            match segments::Written::read(&path) {
+                Ok(written) => {
+                    let slug = written.put.slug.to_string();
+                    if let Some(other) = named.insert(slug.clone(), path.clone()) {
+                        self.wrong(&path, format_args!("{} is {slug} already", other.display()));
+                    }
+                    read.push(written);
+                }
+                Err(faults) => self.faults.extend(faults),
+            }
+        }
+        read
+    }
+
+    /// The files of a folder that are YAML or JSON. It may not be there.
+    fn documents(&mut self, folder: &Path) -> Vec<PathBuf> {
         if !folder.exists() {
             return Vec::new();
         }
@@ -254,7 +318,7 @@ impl Reading {
             }
         };
         paths.sort();
-        let (mut read, mut named) = (Vec::new(), BTreeMap::<String, PathBuf>::new());
+        let mut documents = Vec::new();
         for path in paths {
             let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
             if hidden {
@@ -271,19 +335,10 @@ impl Reading {
             } else if path.is_dir() || !matches!(extension, "yaml" | "yml" | "json") {
                 self.wrong(&path, "use files that end with .yaml, .yml or .json");
             } else {
-                match Written::read(&path) {
-                    Ok(written) => {
-                        let id = written.definition.id.to_string();
-                        if let Some(other) = named.insert(id.clone(), path.clone()) {
-                            self.wrong(&path, format_args!("{} is {id} already", other.display()));
-                        }
-                        read.push(written);
-                    }
-                    Err(faults) => self.faults.extend(faults),
-                }
+                documents.push(path);
             }
         }
-        read
+        documents
     }
 
     fn template(&mut self, root: &Path, key: &str, files: Files) -> Option<Put> {

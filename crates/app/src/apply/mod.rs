@@ -1,8 +1,9 @@
-//! `tidings apply`: a folder of templates, topics, audiences and sequences becomes what the workspace has.
+//! `tidings apply`: a folder of templates, topics, audiences, segments, sequences and memory rules becomes what the workspace has.
 //!
 //! Here: the order of things: read all, check all, show what would change, then write. Not here: the files (`folder`), and
 //! what a change is (`plan`). Nothing is taken away: what is not in the folder stays as it is.
 
+mod diff;
 mod folder;
 mod plan;
 
@@ -35,7 +36,9 @@ The folder:
   templates/partials/footer.html      a partial, for {% include 'footer' %}
   topics.toml                         [[topics]] slug, name, description
   audiences.toml                      [[audiences]] slug, name, double_opt_in, confirm_template_key
+  segments/vip.yaml                   a segment: condition, name (see docs/segments.md)
   sequences/onboarding.yaml           a sequence; also .yml and .json (see docs/sequences.md)
+  memory-rules/shop.yaml              what to remember of which events (see docs/memory-features.md)
 
 What topics.toml and audiences.toml do not name stays as it is; an empty text takes it away.
 Everything is checked before anything is written. Doing it again changes nothing.")]

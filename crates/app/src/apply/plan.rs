@@ -2,18 +2,26 @@
 //!
 //! Each thing is written by itself and can be written again, so an apply that was cut off goes on when it is repeated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use tidings_access::{Cx, DisplayName, Slug};
-use tidings_delivery::templates::{self, Change, Compared, Content, Put, PutError, Then};
+use tidings_delivery::confirmation;
+use tidings_delivery::templates::{
+    self, Change, Compared, Content, Put, PutError, TemplateKey, Then,
+};
+use tidings_leads::memory::rules;
+use tidings_outreach::segments;
 use tidings_people::consent::{Line, audiences, topics};
+use tidings_sequences::definition;
 use tidings_sequences::versions::{self, Coming};
 use tidings_templates::partials_named;
 
+use super::diff::Diff;
 use super::folder::{Audience, Folder, Topic};
 use crate::failure::Failure;
-use crate::sequences::{self, Written};
+use crate::memory_rules;
+use crate::sequences::Written;
 
 /// Things in the order in which they are written: those that others need come first.
 pub(super) struct Plan {
@@ -23,8 +31,8 @@ pub(super) struct Plan {
 struct Step {
     thing: Thing,
     change: Change,
-    /// Lines that come and go, for templates and sequences.
-    lines: (usize, usize),
+    /// For templates and sequences.
+    diff: Diff,
     warnings: Vec<String>,
 }
 
@@ -32,7 +40,9 @@ enum Thing {
     Topic(DisplayName, topics::Update),
     Audience(DisplayName, audiences::Update),
     Template(Box<Put>),
+    Segment(Box<crate::segments::Written>),
     Sequence(Box<Written>),
+    MemoryRules(Box<memory_rules::Written>),
 }
 
 impl Plan {
@@ -55,7 +65,9 @@ impl Plan {
             }
         }
         twice(&steps, &mut faults);
-        let (partials, coming) = (bodies(&folder.templates), coming(&steps, &folder.templates));
+        let (partials, mut coming) = (bodies(&folder.templates), coming(&steps, &folder.templates));
+        faults.extend(not_confirming(cx, &steps, &coming.templates).await?);
+        coming.segments = folder.segments.iter().map(|written| written.put.slug.clone()).collect();
         for put in ordered(folder.templates) {
             match templates::compare(cx, &put, &partials).await {
                 Ok(compared) => steps.push(template_step(put, compared)),
@@ -67,12 +79,28 @@ impl Plan {
                 Err(error) => return Err(error.into()),
             }
         }
+        for written in folder.segments {
+            match segments::compare(cx, &written.put, &coming.audiences).await {
+                Ok(change) => steps.push(segment_step(written, change)),
+                Err(segments::PutError::Wrong(found)) => faults.extend(written.told(&found)),
+                Err(error) => return Err(error.into()),
+            }
+        }
         for written in folder.sequences {
             match versions::compare_with(cx, &written.definition, &coming).await {
                 Ok(compared) => steps.push(sequence_step(written, &compared)),
                 Err(versions::PutError::Faults(found)) => faults.extend(written.told(&found)),
                 Err(error) => return Err(error.into()),
             }
+        }
+        for written in folder.memory_rules {
+            let change = match rules::change(cx, &written.name, &written.set).await? {
+                rules::Change::Added => Change::Added,
+                rules::Change::Changed => Change::Changed,
+                rules::Change::Unchanged => Change::Unchanged,
+            };
+            let thing = Thing::MemoryRules(Box::new(written));
+            steps.push(Step { thing, change, diff: Diff::default(), warnings: Vec::new() });
         }
         Ok(if faults.is_empty() { Ok(Self { steps }) } else { Err(faults) })
     }
@@ -92,7 +120,9 @@ impl Plan {
                 Thing::Topic(_, topic) => ("topic", topic.slug.as_str()),
                 Thing::Audience(_, audience) => ("audience", audience.slug.as_str()),
                 Thing::Template(put) => ("template", put.key.as_str()),
+                Thing::Segment(written) => ("segment", written.put.slug.as_str()),
                 Thing::Sequence(written) => ("sequence", written.definition.id.as_str()),
+                Thing::MemoryRules(written) => ("memory_rules", written.name.as_str()),
             };
             let change = match step.change {
                 Change::Added => "added",
@@ -102,8 +132,11 @@ impl Plan {
             };
             let mut line = json!({"kind": kind, "key": key, "change": change});
             if step.change == Change::Changed && matches!(kind, "template" | "sequence") {
-                line["lines_added"] = step.lines.0.into();
-                line["lines_removed"] = step.lines.1.into();
+                line["lines_added"] = step.diff.added.into();
+                line["lines_removed"] = step.diff.removed.into();
+            }
+            if step.change == Change::Changed && kind == "template" {
+                line["diff"] = step.diff.lines().into();
             }
             if !step.warnings.is_empty() {
                 line["warnings"] = json!(step.warnings);
@@ -174,6 +207,10 @@ async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
                 Err(error) => Err(error.into()),
             }
         }
+        Thing::Segment(written) => {
+            segments::put(cx, written.put).await?;
+            Ok(())
+        }
         Thing::Sequence(written) => match versions::put(cx, written.definition.clone()).await {
             Ok(_) => Ok(()),
             // As with templates.
@@ -182,6 +219,10 @@ async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
             }
             Err(error) => Err(error.into()),
         },
+        Thing::MemoryRules(written) => {
+            rules::put(cx, &written.name, written.set.clone()).await?;
+            Ok(())
+        }
     }
 }
 
@@ -200,7 +241,12 @@ async fn topic_step(
         Err(topics::FindError::Missing(_)) => Change::Added,
         Err(error) => return Err(error.into()),
     };
-    Ok(Step { thing: Thing::Topic(name, topic), change, lines: (0, 0), warnings: Vec::new() })
+    Ok(Step {
+        thing: Thing::Topic(name, topic),
+        change,
+        diff: Diff::default(),
+        warnings: Vec::new(),
+    })
 }
 
 async fn audience_step(
@@ -222,13 +268,19 @@ async fn audience_step(
         Err(audiences::FindError::Missing(_)) => Change::Added,
         Err(error) => return Err(error.into()),
     };
-    Ok(Step { thing: Thing::Audience(name, audience), change, lines: (0, 0), warnings: Vec::new() })
+    Ok(Step {
+        thing: Thing::Audience(name, audience),
+        change,
+        diff: Diff::default(),
+        warnings: Vec::new(),
+    })
 }
 
 fn template_step(put: Put, compared: Compared) -> Step {
-    let lines = compared.before.map_or((0, 0), |before| difference(&before, &put.content));
+    let before = compared.before.as_ref();
+    let diff = before.map_or_else(Diff::default, |before| difference(before, &put.content));
     let warnings = compared.validated.warnings;
-    Step { thing: Thing::Template(Box::new(put)), change: compared.change, lines, warnings }
+    Step { thing: Thing::Template(Box::new(put)), change: compared.change, diff, warnings }
 }
 
 fn sequence_step(written: Written, compared: &versions::Compared) -> Step {
@@ -237,9 +289,22 @@ fn sequence_step(written: Written, compared: &versions::Compared) -> Step {
         versions::Change::Changed => Change::Changed,
         versions::Change::Unchanged => Change::Unchanged,
     };
-    let before = compared.before.as_ref();
-    let lines = before.map_or((0, 0), |before| sequences::difference(before, &written.definition));
-    Step { thing: Thing::Sequence(Box::new(written)), change, lines, warnings: Vec::new() }
+    let mut diff = Diff::default();
+    if let Some(before) = &compared.before {
+        let after = definition::to_json(&written.definition);
+        diff.compare("definition", &laid_out(before), &laid_out(&after));
+    }
+    Step { thing: Thing::Sequence(Box::new(written)), change, diff, warnings: Vec::new() }
+}
+
+fn segment_step(written: crate::segments::Written, change: segments::Change) -> Step {
+    let change = match change {
+        segments::Change::Created => Change::Added,
+        segments::Change::Changed => Change::Changed,
+        segments::Change::Unchanged => Change::Unchanged,
+    };
+    let thing = Thing::Segment(Box::new(written));
+    Step { thing, change, diff: Diff::default(), warnings: Vec::new() }
 }
 
 /// What is there when the sequences are written. A template that stays a draft cannot be sent.
@@ -249,7 +314,8 @@ fn coming(steps: &[Step], templates: &[Put]) -> Coming {
         match &step.thing {
             Thing::Topic(_, topic) => drop(coming.topics.insert(topic.slug.clone())),
             Thing::Audience(_, audience) => drop(coming.audiences.insert(audience.slug.clone())),
-            Thing::Template(_) | Thing::Sequence(_) => {}
+            Thing::Template(_) | Thing::Segment(_) | Thing::Sequence(_) | Thing::MemoryRules(_) => {
+            }
         }
     }
     let active = templates.iter().filter(|put| put.then == Then::Activate);
@@ -292,17 +358,37 @@ fn line(text: Option<String>, place: &str) -> Result<Option<Option<Line>>, Strin
 
 /// A topic or an audience that the folder says two things about.
 fn twice(steps: &[Step], faults: &mut Vec<String>) {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for step in steps {
         let (file, slug) = match &step.thing {
             Thing::Topic(_, topic) => ("topics.toml", &topic.slug),
             Thing::Audience(_, audience) => ("audiences.toml", &audience.slug),
-            Thing::Template(_) | Thing::Sequence(_) => continue,
+            Thing::Template(_) | Thing::Segment(_) | Thing::Sequence(_) | Thing::MemoryRules(_) => {
+                continue;
+            }
         };
         if !seen.insert((file, slug)) {
             faults.push(format!("{file}: {slug} is there twice"));
         }
     }
+}
+
+/// Audiences whose template for confirmations will not be there.
+async fn not_confirming(
+    cx: &Cx,
+    steps: &[Step],
+    coming: &BTreeSet<TemplateKey>,
+) -> Result<Vec<String>, Failure> {
+    let mut faults = Vec::new();
+    for step in steps {
+        let Thing::Audience(_, audience) = &step.thing else { continue };
+        let Some(Some(key)) = &audience.confirm_template_key else { continue };
+        let slug = &audience.slug;
+        if let Some(wrong) = confirmation::wrong_template(cx, key.as_str(), coming).await? {
+            faults.push(format!("audiences.toml: {slug}: confirm_template_key: {wrong}"));
+        }
+    }
+    Ok(faults)
 }
 
 /// The partials of the folder, by the names that others call them.
@@ -320,7 +406,7 @@ fn ordered(puts: Vec<Put>) -> Vec<Put> {
         puts.into_iter().partition(|put| put.key.is_partial());
     let mut ready = Vec::with_capacity(waiting.len() + templates.len());
     loop {
-        let names: std::collections::BTreeSet<String> = waiting
+        let names: BTreeSet<String> = waiting
             .iter()
             .filter_map(|put| Some(put.key.as_str().strip_prefix("partials/")?.to_owned()))
             .collect();
@@ -341,21 +427,32 @@ fn ordered(puts: Vec<Put>) -> Vec<Put> {
     ready
 }
 
-/// How many lines come and go, over all parts.
-fn difference(before: &Content, after: &Content) -> (usize, usize) {
-    let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
-    for (content, step) in [(before, -1), (after, 1)] {
-        let source = &content.source;
-        let parts = [&source.html, &source.mjml, &source.text, &source.preheader];
-        for part in parts.into_iter().flatten().chain([&source.subject]) {
-            for line in part.lines() {
-                *counts.entry(line).or_default() += step;
-            }
-        }
+/// What comes and goes, part by part.
+fn difference(before: &Content, after: &Content) -> Diff {
+    let mut diff = Diff::default();
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let one = |part: fn(&Content) -> &Option<String>| (text(part(before)), text(part(after)));
+    let parts: [(&str, (String, String)); 8] = [
+        ("name", one(|content| &content.name)),
+        ("type", one(|content| &content.kind)),
+        ("description", one(|content| &content.description)),
+        ("default_sender", one(|content| &content.default_sender)),
+        ("preheader", one(|content| &content.source.preheader)),
+        ("mjml", one(|content| &content.source.mjml)),
+        ("html", one(|content| &content.source.html)),
+        ("text", one(|content| &content.source.text)),
+    ];
+    diff.compare("subject", &before.source.subject, &after.source.subject);
+    diff.compare("required", &before.required.join("\n"), &after.required.join("\n"));
+    diff.compare("examples", &laid_out(&before.examples), &laid_out(&after.examples));
+    for (part, (before, after)) in &parts {
+        diff.compare(part, before, after);
     }
-    let sum = |sign: i64| {
-        let lines = counts.values().map(|count| (count * sign).max(0));
-        usize::try_from(lines.sum::<i64>()).unwrap_or_default()
-    };
-    (sum(1), sum(-1))
+    diff
+}
+
+/// A value in each line. The last of several has no comma, whichever that is.
+fn laid_out(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.lines().map(|line| line.trim_end_matches(',')).collect::<Vec<_>>().join("\n")
 }

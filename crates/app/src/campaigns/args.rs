@@ -139,16 +139,25 @@ again with the same key sends nothing twice: it follows the campaign that is the
     Resume {
         /// Its key or its id
         campaign: Name,
+        /// Why, for those who look later
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// End a campaign for good: who has not got it does not get it
     Cancel {
         /// Its key or its id
         campaign: Name,
+        /// Why, for those who look later
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// Send again to those where it failed, and to nobody else
     RetryFailed {
         /// Its key or its id
         campaign: Name,
+        /// Why, for those who look later
+        #[arg(long)]
+        reason: Option<String>,
     },
     /// Follow a campaign until it has its end; Ctrl-C leaves it alone
     Watch {

@@ -131,17 +131,17 @@ async fn steer(command: CampaignCommand, open: &Open, cx: &Cx) -> Result<(), Fai
             let campaign = find(&the_campaign(cx, &campaign).await?);
             (control::pause(cx, campaign, reason).await, "paused before")
         }
-        C::Resume { campaign } => {
+        C::Resume { campaign, reason } => {
             let campaign = find(&the_campaign(cx, &campaign).await?);
-            (control::resume(cx, campaign).await, "under way before")
+            (control::resume(cx, campaign, reason).await, "under way before")
         }
-        C::Cancel { campaign } => {
+        C::Cancel { campaign, reason } => {
             let campaign = find(&the_campaign(cx, &campaign).await?);
-            (control::cancel(cx, campaign).await, "cancelled before")
+            (control::cancel(cx, campaign, reason).await, "cancelled before")
         }
-        C::RetryFailed { campaign } => {
+        C::RetryFailed { campaign, reason } => {
             let campaign = find(&the_campaign(cx, &campaign).await?);
-            let retried = control::retry_failed(cx, campaign).await.map_err(not_changed)?;
+            let retried = control::retry_failed(cx, campaign, reason).await.map_err(not_changed)?;
             say(&format!("{} are sent to again", retried.recipients));
             return print(open, cx, &retried.campaign).await;
         }

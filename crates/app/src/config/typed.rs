@@ -22,6 +22,8 @@ pub struct Config {
     pub workers: Workers,
     pub webhooks: Webhooks,
     pub heartbeat: String,
+    /// When the features that change with time are computed.
+    pub daily_features: String,
     pub log: Log,
     pub sweep: Sweep,
     /// After so many days the send log and the events are forgotten.
@@ -97,6 +99,7 @@ pub struct Http {
     pub request_timeout: Duration,
     pub max_file_bytes: u64,
     pub file_timeout: Duration,
+    pub max_streams: usize,
     pub shutdown_grace: Duration,
 }
 
@@ -230,6 +233,7 @@ impl From<&Settings> for Config {
             workers: workers(&from),
             webhooks: Webhooks { allow_private: from.text("webhooks.allow_private") == "true" },
             heartbeat: from.text("schedules.heartbeat"),
+            daily_features: from.text("schedules.features"),
             http: Http {
                 listen: match from.value("http.listen") {
                     Some(Value::Address(address)) => *address,
@@ -240,6 +244,7 @@ impl From<&Settings> for Config {
                 request_timeout: from.duration("http.request_timeout"),
                 max_file_bytes: from.size("http.max_file"),
                 file_timeout: from.duration("http.file_timeout"),
+                max_streams: from.count("http.max_streams"),
                 shutdown_grace: from.duration("http.shutdown_grace"),
             },
             mail: mail(&from),
@@ -270,10 +275,17 @@ fn workers(from: &Source<'_>) -> Workers {
             ("sequence-steps", from.count("workers.sequence_steps")),
             ("sequence-events", from.count("workers.sequence_events")),
             ("sequence-email", from.count("workers.sequence_email")),
+            ("inbox-posts", from.count("workers.inbox_posts")),
+            ("reminder-steps", from.count("workers.reminder_steps")),
+            ("lead-ingestion", from.count("workers.lead_ingestion")),
+            ("segment-processing", from.count("workers.segment_processing")),
             ("ses-webhooks", from.count("workers.ses_webhooks")),
             ("email-events", from.count("workers.email_events")),
+            ("memory-processing", from.count("workers.memory_processing")),
+            ("feature-processing", from.count("workers.feature_processing")),
             ("webhook-fanout", from.count("workers.webhook_fanout")),
             ("webhook-delivery", from.count("workers.webhook_delivery")),
+            ("audit-entries", from.count("workers.audit_entries")),
             ("probe", from.count("workers.probe")),
         ],
         time_limit: from.duration("workers.time_limit"),

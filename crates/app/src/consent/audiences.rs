@@ -1,9 +1,12 @@
 //! `tidings audiences`.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, DisplayName, Limit, Slug};
+use tidings_delivery::confirmation;
 use tidings_people::consent::Line;
 use tidings_people::consent::audiences::{self, Audience, Create, Update};
 
@@ -88,6 +91,7 @@ async fn answer(command: AudiencesCommand, open: &Open, cx: &Cx) -> Result<(), F
         AudiencesCommand::List => return list(open, cx).await,
         AudiencesCommand::Create { slug, name, double_opt_in, confirm_template } => {
             let name = name.unwrap_or_else(|| DisplayName::from(&slug));
+            confirming(cx, confirm_template.as_ref()).await?;
             let confirm_template_key = confirm_template;
             audiences::create(cx, Create { slug, name, double_opt_in, confirm_template_key })
                 .await?
@@ -99,6 +103,7 @@ async fn answer(command: AudiencesCommand, open: &Open, cx: &Cx) -> Result<(), F
             confirm_template,
             no_confirm_template,
         } => {
+            confirming(cx, confirm_template.as_ref()).await?;
             let taken_away = no_confirm_template.then_some(None);
             let confirm_template_key = confirm_template.map(Some).or(taken_away);
             let update = Update { slug, name, double_opt_in, confirm_template_key };
@@ -106,6 +111,15 @@ async fn answer(command: AudiencesCommand, open: &Open, cx: &Cx) -> Result<(), F
         }
     };
     open.print(&Shown::from(audience))
+}
+
+/// With a template that is not there, nobody could ever confirm.
+async fn confirming(cx: &Cx, key: Option<&Line>) -> Result<(), Failure> {
+    let Some(key) = key else { return Ok(()) };
+    match confirmation::wrong_template(cx, key.as_str(), &BTreeSet::new()).await? {
+        None => Ok(()),
+        Some(wrong) => Err(Failure::usage(wrong).hint("`tidings templates put` makes one")),
+    }
 }
 
 async fn list(open: &Open, cx: &Cx) -> Result<(), Failure> {

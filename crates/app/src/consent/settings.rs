@@ -1,11 +1,13 @@
 //! `tidings settings`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::Time;
 use serde::Serialize;
 use tidings_access::Cx;
 use tidings_delivery::eligibility::settings::{self, Sending, Zone, cap_of, quiet_of};
+use tidings_leads::identity::{self, Policy};
+use tidings_signals::replies::settings::{self as replies, PassOn};
 
 use super::Within;
 use crate::config::Config;
@@ -18,7 +20,9 @@ Examples:
   tidings settings show --workspace acme
   tidings settings sending --frequency-cap-count 3 --frequency-cap-hours 168
   tidings settings sending --quiet-from 21:00 --quiet-until 08:00 --quiet-zone Europe/Berlin
-  tidings settings sending     nothing waits any more")]
+  tidings settings sending     nothing waits any more
+  tidings settings identity flag
+  tidings settings replies support@example.org")]
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     within: Within,
@@ -48,6 +52,25 @@ enum SettingsCommand {
         #[arg(long, value_name = "ZONE")]
         quiet_zone: Option<Zone>,
     },
+    /// Show or set what is done when one event names identities of two contacts
+    Identity {
+        /// Make them one, or flag them for a person to decide
+        #[arg(value_enum)]
+        shared: Option<Shared>,
+    },
+    /// Show or set to whom replies are passed on
+    Replies {
+        /// An address, `off`, or `default` for what the configuration says
+        #[arg(value_name = "ADDRESS")]
+        forward_to: Option<PassOn>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Shared {
+    Merge,
+    Flag,
 }
 
 #[derive(Serialize)]
@@ -73,6 +96,8 @@ pub(crate) async fn run(args: SettingsArgs, config: &Config) -> Result<(), Failu
 async fn answer(command: SettingsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let sending = match command {
         SettingsCommand::Show => settings::show(cx).await?,
+        SettingsCommand::Identity { shared } => return identities(shared, open, cx).await,
+        SettingsCommand::Replies { forward_to } => return pass_on(forward_to, open, cx).await,
         SettingsCommand::Sending {
             frequency_cap_count,
             frequency_cap_hours,
@@ -87,6 +112,27 @@ async fn answer(command: SettingsCommand, open: &Open, cx: &Cx) -> Result<(), Fa
         }
     };
     open.print(&Shown::from(sending))
+}
+
+async fn identities(shared: Option<Shared>, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    match shared {
+        Some(Shared::Merge) => identity::set_policy(cx, Policy::Merge).await?,
+        Some(Shared::Flag) => identity::set_policy(cx, Policy::Flag).await?,
+        None => {}
+    }
+    let shared = match identity::policy(cx).await? {
+        Policy::Merge => Shared::Merge,
+        Policy::Flag => Shared::Flag,
+    };
+    open.print(&serde_json::json!({ "shared_identities": shared }))
+}
+
+async fn pass_on(to: Option<PassOn>, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let now = match to {
+        Some(to) => replies::put(cx, to).await?,
+        None => replies::show(cx).await?,
+    };
+    open.print(&serde_json::json!({ "forward_to": now.to_string() }))
 }
 
 fn minute(text: &str) -> Result<Time, &'static str> {

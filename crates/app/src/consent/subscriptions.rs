@@ -209,7 +209,7 @@ async fn meant(cx: &Cx, args: ScopeArgs) -> Result<(Whom, Scope, Act), Failure> 
     Ok((Whom::Email(args.email), scope, act(args.reason)))
 }
 
-fn act(reason: Option<Line>) -> Act {
+pub(super) fn act(reason: Option<Line>) -> Act {
     let source = "command line".parse().expect("it is a line");
     Act { by: By::Operator, source, reason, proof: Proof::default() }
 }
@@ -239,7 +239,7 @@ async fn proof(open: &Open, cx: &Cx, email: EmailAddress) -> Result<(), Failure>
     }
 }
 
-fn nobody() -> Failure {
+pub(super) fn nobody() -> Failure {
     Failure::failed("there is no contact with this address")
         .hint("`--workspace` says where to look")
 }

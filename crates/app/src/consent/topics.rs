@@ -4,10 +4,13 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, DisplayName, Limit, Slug};
-use tidings_people::consent::Line;
+use tidings_kernel::EmailAddress;
+use tidings_people::consent::preferences::{self, Preferences, Switch};
 use tidings_people::consent::topics::{self, Create, FindError, Topic, Update};
+use tidings_people::consent::{Line, Whom};
 
 use super::Within;
+use super::subscriptions::{act, nobody};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
@@ -17,7 +20,9 @@ use crate::open::{Open, layout};
 Examples:
   tidings topics list --workspace acme
   tidings topics create tips --name Tips --description 'Once a week, what others found out'
-  tidings topics update tips --name 'Tips and tricks'")]
+  tidings topics update tips --name 'Tips and tricks'
+  tidings topics of ada@example.org
+  tidings topics switch ada@example.org --off tips --reason 'asked by phone'")]
 pub(crate) struct TopicsArgs {
     #[command(flatten)]
     within: Within,
@@ -51,6 +56,32 @@ enum TopicsCommand {
         #[arg(long)]
         description: Option<Line>,
     },
+    /// Print what somebody wants of each topic
+    Of {
+        /// The person
+        email: EmailAddress,
+    },
+    /// Switch topics on or off for somebody
+    Switch {
+        /// The person
+        email: EmailAddress,
+        /// A topic that is wanted from now on; can be given more than once
+        #[arg(long, value_name = "TOPIC")]
+        on: Vec<Slug>,
+        /// A topic that is not; can be given more than once
+        #[arg(long, value_name = "TOPIC")]
+        off: Vec<Slug>,
+        /// Why; needed to switch on again what was switched off
+        #[arg(long)]
+        reason: Option<Line>,
+    },
+}
+
+#[derive(Serialize)]
+struct Wanted {
+    topic: String,
+    on: bool,
+    changed_at: Option<Timestamp>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +107,16 @@ pub(crate) async fn run(args: TopicsArgs, config: &Config) -> Result<(), Failure
 async fn answer(command: TopicsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let topic = match command {
         TopicsCommand::List => return list(open, cx).await,
+        TopicsCommand::Of { email } => {
+            let found = preferences::show(cx, Whom::Email(email)).await?;
+            return wanted(open, found.ok_or_else(nobody)?);
+        }
+        TopicsCommand::Switch { email, on, off, reason } => {
+            let on = on.into_iter().map(|topic| (topic, true));
+            let topics = on.chain(off.into_iter().map(|topic| (topic, false))).collect();
+            let switch = Switch { whom: Whom::Email(email), topics, act: act(reason) };
+            return wanted(open, preferences::switch(cx, switch).await?);
+        }
         TopicsCommand::Create { slug, name, description } => {
             let name = name.unwrap_or_else(|| DisplayName::from(&slug));
             topics::create(cx, Create { slug, name, description }).await?
@@ -86,6 +127,15 @@ async fn answer(command: TopicsCommand, open: &Open, cx: &Cx) -> Result<(), Fail
         }
     };
     open.print(&Shown::from(topic))
+}
+
+fn wanted(open: &Open, found: Preferences) -> Result<(), Failure> {
+    let mut out = open.out();
+    for one in found.topics {
+        let topic = one.topic.slug.to_string();
+        out.json(&Wanted { topic, on: one.on, changed_at: one.changed_at })?;
+    }
+    out.finish()
 }
 
 async fn list(open: &Open, cx: &Cx) -> Result<(), Failure> {

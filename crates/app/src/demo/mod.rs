@@ -1,13 +1,16 @@
 //! `tidings demo`: a server with something in it, on nothing but a folder.
 //!
 //! Here: what is made and in which order, by the same operations that the API and the other commands call. Not here: the
-//! folder (`folder`), who is in it (`contacts`), the campaign (`campaign`), the sequences (`examples`, `sequences`), what is
-//! printed (`story`), and the server (`serve`).
+//! folder (`folder`), who is in it (`contacts`), the campaign (`campaign`) and what comes back of it (`reactions`), the sequences
+//! (`examples`, `sequences`), the inbox (`inbox`), reminders that wait (`reminders`), what is printed (`story`), and the server (`serve`).
 
 mod campaign;
 mod contacts;
 mod examples;
 mod folder;
+mod inbox;
+mod reactions;
+mod reminders;
 mod sequences;
 mod story;
 
@@ -24,6 +27,7 @@ use tidings_delivery::capture::{self, CapturedId};
 use tidings_delivery::senders::{self, Add, AddError, NewSender};
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{Messages, Send};
+use tidings_http_api::Demo;
 use tidings_kernel::{Workspace, queues};
 use tidings_people::import;
 use tokio::net::TcpListener;
@@ -48,10 +52,12 @@ Examples:
   tidings demo --keep
   tidings demo --folder /tmp/demo --listen 127.0.0.1:9000
 
-It makes a workspace with a client, a key, a sender, templates, topics, an audience, three sequences
-and a thousand made-up contacts, sends one of them a mail and some of them a campaign, lets some
-into the sequences, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
-The folder is begun anew each time, unless --keep is given; one that the demo has not made is refused.")]
+It makes a workspace with a client, a key, a sender, templates, topics, an audience, three
+sequences and a thousand made-up contacts, sends one of them a mail and some of them a campaign,
+pretends that mails were opened, clicked and answered, lets some into the sequences, fills an
+inbox, drafts payment reminders, and serves. Mail is captured: nobody gets any. Ctrl-C stops it.
+The folder is begun anew each time, unless --keep is given; one that the demo has not made is
+refused.")]
 pub(crate) struct DemoArgs {
     /// Where everything is kept
     #[arg(long, value_name = "FOLDER", default_value = "tidings-demo")]
@@ -98,7 +104,7 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config) -> Result<(), Failure>
     let folder = Folder::take(&args.folder, args.keep)?;
     folder.write(&config)?;
 
-    let opened = Opened::open(listener, &config).await?;
+    let mut opened = Opened::open(listener, &config).await?;
     let story = fill(&folder, &opened.runtime, &config).await?;
     print(&story.made())?;
     if args.no_serve {
@@ -106,13 +112,26 @@ pub(crate) async fn run(args: &DemoArgs, config: &Config) -> Result<(), Failure>
         return Ok(());
     }
     print(&story.next())?;
+    opened.demo = Some(page(&opened.runtime, &config).await?);
     let served = serve::answer(opened, &config, |address| {
+        say(&format!("http://{address}/inbox/demo is a page with an inbox in it"));
         say(&format!("Tidings is listening on http://{address}; Ctrl-C stops it"));
     });
     served.await?;
     let folder = args.folder.display();
     say(&format!("Stopped. `tidings demo --keep --folder {folder}` goes on with what is there"));
     Ok(())
+}
+
+/// Whose inbox the page shows.
+async fn page(runtime: &Runtime, config: &Config) -> Result<Demo, Failure> {
+    let found = workspaces::find(runtime.access(), NAME.parse()?).await?;
+    Ok(Demo {
+        cx: runtime.access().inside(&found, Actor::Operator),
+        inbox: inbox::INBOX.parse()?,
+        uid: inbox::USER.parse()?,
+        origin: config.http.public_url.clone(),
+    })
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -147,7 +166,13 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
     sending.context("nobody sends")?.run_until_idle().await?;
     let mail = first_mail(&cx).await?;
     let campaign = campaign::send(&cx, client, runtime, config).await?;
+    // What happens to the mails happens after they were sent, and `cx` is one moment.
+    let later = runtime.access().working_in(cx.workspace()).await?;
+    let later = later.context("the workspace is gone")?;
+    let reactions = reactions::bring(&later, runtime, config, mail.as_ref()).await?;
     let inside = sequences::begin(&cx, runtime, config).await?;
+    let inbox = inbox::fill(&cx, runtime).await?;
+    let reminders = reminders::fill(&cx).await?;
     Ok(Story {
         folder: folder.path.clone(),
         url: config.http.public_url.clone(),
@@ -156,7 +181,10 @@ async fn fill(folder: &Folder, runtime: &Runtime, config: &Config) -> Result<Sto
         message: accepted.id.get(),
         mail,
         campaign,
+        reactions,
         inside,
+        inbox,
+        reminders,
     })
 }
 

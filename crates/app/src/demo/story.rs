@@ -3,24 +3,32 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use tidings_inbox::read::Counts;
 use tidings_outreach::campaigns::progress::Standing;
-use tidings_people::import::Counts;
+use tidings_people::import;
 
-use super::{campaign, contacts};
+use super::reactions::{self, Reactions};
+use super::{campaign, contacts, inbox};
 
 pub(super) struct Story {
     pub(super) folder: PathBuf,
     pub(super) url: String,
     pub(super) key: String,
-    pub(super) imported: Counts,
+    pub(super) imported: import::Counts,
     /// The id of the first message.
     pub(super) message: i64,
     /// Nothing if somebody has forgotten what was captured.
     pub(super) mail: Option<Mail>,
     /// How far the campaign is.
     pub(super) campaign: Standing,
+    /// What came back.
+    pub(super) reactions: Reactions,
     /// How many are in each sequence.
     pub(super) inside: Vec<(&'static str, u64)>,
+    /// What the user of the page finds.
+    pub(super) inbox: Counts,
+    /// How many reminders wait for somebody to decide.
+    pub(super) reminders: usize,
 }
 
 pub(super) struct Mail {
@@ -62,11 +70,40 @@ impl Story {
             campaign.progress.recipients
         )
         .expect("a string takes everything");
+        text.push_str(&self.came_back());
         let inside: Vec<_> =
             self.inside.iter().map(|(id, count)| format!("{count} in {id}")).collect();
         writeln!(text, "Sequences, with people on their way: {}.", inside.join(", "))
             .expect("a string takes everything");
+        let Counts { total, unread, .. } = &self.inbox;
+        writeln!(
+            text,
+            "An inbox, {}, with {total} messages for the user {}, {unread} of them unread: {}/inbox/demo shows it.",
+            inbox::INBOX,
+            inbox::USER,
+            self.url
+        )
+        .expect("a string takes everything");
+        writeln!(
+            text,
+            "Payment reminders that wait for somebody to approve them: {}.",
+            self.reminders
+        )
+        .expect("a string takes everything");
         text
+    }
+
+    fn came_back(&self) -> String {
+        let Reactions { counts, replies, readers, .. } = &self.reactions;
+        format!(
+            "What came back of it: {} delivered, {} bounced, {} opened and {} clicked by people; and {replies} answer to the \
+             first mail.\nA segment, {}, of those who clicked: {readers} are in it.\n",
+            counts.delivery_count,
+            counts.bounce_count,
+            counts.unique_human_open_count,
+            counts.unique_human_click_count,
+            reactions::SEGMENT
+        )
     }
 
     /// What to do while the server runs.
@@ -101,7 +138,22 @@ impl Story {
             ("some contacts with a tag", get("/v1/contacts?tag=beta&limit=3")),
             ("why somebody gets no campaign", get(&explain)),
             ("what came of the campaign", get(&format!("/v1/campaigns/{}/results", campaign::KEY))),
+            ("its numbers", get(&format!("/v1/stats/sequences/{}", campaign::KEY))),
+            ("its clicks", get(&format!("/v1/events?sequence={}&type=click", campaign::KEY))),
         ];
+        if let Some(reader) = &self.reactions.reader {
+            let timeline = get(&format!("/v1/contacts/{reader}/timeline"));
+            commands.push(("what is known of somebody who clicked", timeline));
+            commands.push(("and in numbers", get(&format!("/v1/contacts/{reader}/features"))));
+        }
+        let members = format!("segment members {} --workspace demo", reactions::SEGMENT);
+        commands.push(("who else clicked", self.tidings(&members)));
+        let note = format!(
+            r#"{{"to":{{"users":["{}"]}},"title":"Hello","body":"It works.","category":"news"}}"#,
+            inbox::USER
+        );
+        let publish = post(&format!("/v1/inboxes/{}/messages", inbox::INBOX), &note);
+        commands.push(("a message into the inbox, which an open page shows at once", publish));
         let preview = r#"campaign send --workspace demo --key next --audience newsletter --template receipt --filter '{"tag":"beta"}' --dry-run"#;
         commands.push(("whom another one would go to", self.tidings(preview)));
         let skipped =
@@ -111,6 +163,12 @@ impl Story {
         commands.push(("how people go through a sequence", funnel));
         let simulate = format!("sequence simulate onboarding --contact {first} --workspace demo");
         commands.push(("what somebody would get of it, and when", self.tidings(&simulate)));
+        let seen = format!("inbox list {} {} --workspace demo", inbox::INBOX, inbox::USER);
+        commands.push(("an inbox as its user sees it", self.tidings(&seen)));
+        let waiting = self.tidings("reminders --workspace demo list");
+        commands.push(("the reminders that wait for an approval", waiting));
+        let decide = self.tidings("reminders --workspace demo review --by you");
+        commands.push(("look at each, and approve, edit or reject it", decide));
         if let Some(mail) = &self.mail {
             let open = self.tidings(&format!("mail show {} --raw --workspace demo", mail.id));
             commands.push(("the first mail as it would have gone out", open));

@@ -3,13 +3,20 @@
 mod send;
 mod stats;
 
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, Limit};
 use tidings_delivery::ledger::Source;
+use tidings_delivery::templates::Templates;
+use tidings_delivery::transactional::Messages;
 use tidings_kernel::{EmailAddress, Workspace};
 use tidings_signals::queries::{self, Filter, Of, Stored};
+use tidings_signals::replies::{Received, Replies};
 use tidings_signals::ses::stray::{self, Stray};
 use tidings_signals::tracking;
 
@@ -27,6 +34,7 @@ Examples:
   tidings events send user.signed_up --email ada@example.org --data '{\"plan\":\"pro\"}'
   tidings events recompute --message t-101
   tidings events recompute --contact ada@example.org
+  tidings events inbound mail.eml
   tidings events stray")]
 pub(crate) struct EventsArgs {
     /// The workspace whose events are meant
@@ -47,6 +55,11 @@ enum EventsCommand {
     Send(send::SendArgs),
     /// Decide anew whether people or machines opened and clicked, from the facts that were kept
     Recompute(WhatArgs),
+    /// Take a mail in that came to the workspace, as a reply
+    Inbound {
+        /// The file with the mail, headers and body; `-` reads it from standard input
+        file: PathBuf,
+    },
     /// Print what came in and is about no message of any workspace, the newest first
     Stray {
         /// Stop after so many
@@ -111,7 +124,7 @@ struct Decided {
 }
 
 #[derive(Serialize)]
-struct Shown {
+pub(crate) struct EventShown {
     id: Option<String>,
     r#type: String,
     email: String,
@@ -144,6 +157,10 @@ pub(crate) async fn events(args: EventsArgs, config: &Config) -> Result<(), Fail
             Ok(cx) => send::send(&open, &cx, told).await,
             Err(failure) => Err(failure),
         },
+        EventsCommand::Inbound { file } => match open.inside(args.workspace).await {
+            Ok(cx) => inbound(&open, &cx, config, &file).await,
+            Err(failure) => Err(failure),
+        },
         EventsCommand::Recompute(what) => match open.inside(args.workspace).await {
             Ok(cx) => decide_anew(&open, &cx, what).await,
             Err(failure) => Err(failure),
@@ -168,7 +185,7 @@ async fn print(open: &Open, cx: &Cx, args: ListArgs) -> Result<(), Failure> {
     while left > 0 {
         let page = queries::list(cx, &filter, cursor, Limit::MAX).await?;
         for event in page.items.into_iter().take(left) {
-            out.json(&Shown::from(event))?;
+            out.json(&EventShown::from(event))?;
             left -= 1;
         }
         cursor = page.next;
@@ -192,6 +209,26 @@ async fn decide_anew(open: &Open, cx: &Cx, what: WhatArgs) -> Result<(), Failure
     out.finish()
 }
 
+async fn inbound(open: &Open, cx: &Cx, config: &Config, file: &Path) -> Result<(), Failure> {
+    let mut mime = Vec::new();
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin().lock().read_to_end(&mut mime)
+    } else {
+        std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut mime))
+    };
+    read.with_context(|| format!("{} could not be read", file.display()))?;
+    let messages = Messages::new(Templates::default());
+    let replies = Replies::new(open.access.clone(), config.data_ttl_days)
+        .passing_on(messages, config.signals.forward_replies_to.clone());
+    let (status, reason) = match replies.receive(cx, &mime).await? {
+        Received::Reply => ("reply", None),
+        Received::Automatic => ("automatic", None),
+        Received::Before => ("duplicate", None),
+        Received::Ignored(why) => ("ignored", Some(why.as_str())),
+    };
+    open.print(&serde_json::json!({ "status": status, "reason": reason }))
+}
+
 async fn strays(open: &Open, limit: usize) -> Result<(), Failure> {
     let (mut out, mut before, mut left) = (open.out(), None, limit);
     while left > 0 {
@@ -208,7 +245,7 @@ async fn strays(open: &Open, limit: usize) -> Result<(), Failure> {
     out.finish()
 }
 
-impl From<Stored> for Shown {
+impl From<Stored> for EventShown {
     fn from(event: Stored) -> Self {
         Self {
             id: event.id,

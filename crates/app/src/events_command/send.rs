@@ -63,6 +63,7 @@ pub(super) async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Fai
         name: args.name,
         email: args.email,
         user_id: args.user_id,
+        anonymous_id: None,
         occurred_at: args.at,
         data: args.data.unwrap_or_default(),
     };

@@ -38,14 +38,13 @@ pub(super) async fn query(
     layout: Layout,
 ) -> Result<(), Failure> {
     let mut query = Query {
-        table: args.table,
         index: index_name(args.table, args.index.as_deref())?,
-        partition: args.partition,
         range: args.range.into(),
         direction: if args.backward { Direction::Backward } else { Direction::Forward },
         limit: PAGE as usize,
         cursor: args.cursor.map(Cursor::from),
         filter: args.filters.condition(),
+        ..Query::new(args.table, args.partition)
     };
     let mut out = Output::new(layout);
     if args.count {

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use serde::Serialize;
-use tidings_delivery::links::{self, Links, RevokeError, SigningKey};
+use tidings_access::signing::{self, RevokeError, SigningKey, SigningKeys};
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ struct Shown {
 pub(crate) async fn run(args: LinksArgs, config: &Config) -> Result<(), Failure> {
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match args.command {
-        LinksCommand::List => list(&open, config).await,
+        LinksCommand::List => list(&open).await,
         LinksCommand::Rotate => rotate(&open).await,
         LinksCommand::Revoke { key } => revoke(&open, key).await,
     };
@@ -62,11 +62,11 @@ pub(crate) async fn run(args: LinksArgs, config: &Config) -> Result<(), Failure>
     done
 }
 
-async fn list(open: &Open, config: &Config) -> Result<(), Failure> {
+async fn list(open: &Open) -> Result<(), Failure> {
     let database = open.access.database();
     // Makes the first one where no server has run yet.
-    Links::load(database, &config.http.public_url, open.access.now()).await?;
-    let keys = links::list(database).await?;
+    SigningKeys::load(database, open.access.now()).await?;
+    let keys = signing::list(database).await?;
     let newest = keys.iter().rfind(|key| key.revoked_at.is_none()).map(|key| key.id);
     let mut out = open.out();
     for key in keys {
@@ -76,13 +76,13 @@ async fn list(open: &Open, config: &Config) -> Result<(), Failure> {
 }
 
 async fn rotate(open: &Open) -> Result<(), Failure> {
-    let made = links::rotate(open.access.database(), open.access.now()).await?;
+    let made = signing::rotate(open.access.database(), open.access.now()).await?;
     say("New links are signed with this key; servers follow within a minute.");
     open.print(&Shown::from(made))
 }
 
 async fn revoke(open: &Open, key: i64) -> Result<(), Failure> {
-    let revoked = links::revoke(open.access.database(), key, open.access.now()).await;
+    let revoked = signing::revoke(open.access.database(), key, open.access.now()).await;
     let revoked = revoked.map_err(|error| match error {
         RevokeError::Missing(_) => {
             Failure::from(error).hint("`tidings links list` shows those that there are")

@@ -4,17 +4,20 @@ mod shown;
 
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tidings_access::{ClientId, Cx, Limit, Slug, clients};
+use tidings_delivery::ledger::Source;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{
     self, AcceptError, CancelError, Content, Find, FindError, List, MessageId, Messages, Send,
     Settle, SettleError, Settled, Status, Tracking,
 };
 use tidings_kernel::{EmailAddress, Workspace};
+use tidings_signals::queries;
 
 use self::shown::{AcceptedShown, MessageShown};
 use crate::config::Config;
+use crate::events_command::EventShown;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
 
@@ -24,10 +27,13 @@ Examples:
   tidings messages send ada@example.org --client shop --subject 'Hello {{ name }}' --text 'It works.' --context '{\"name\":\"Ada\"}'
   tidings messages send ada@example.org --client shop --template password-reset --key reset-42
   tidings messages list --client shop --status failed
+  tidings messages dry-run ada@example.org --client shop --template password-reset
   tidings messages show 17
+  tidings messages events 17
   tidings messages cancel 17
   tidings messages uncertain
   tidings messages settle 17 sent --reason 'the provider has it in its log'
+  tidings messages settle 18 resend --reason 'the mail server was broken'
 
 A message is uncertain if it was handed to the provider and no answer came. It is not sent again by itself: the
 provider's own news settle it, or you do.")]
@@ -46,6 +52,13 @@ pub(crate) struct MessagesArgs {
 enum MessagesCommand {
     /// Write a message down; a running server sends it
     Send(Box<SendArgs>),
+    /// Print the mail that would be sent, and whether it would; nothing is written down
+    DryRun(Box<SendArgs>),
+    /// Print what came back of a message, the oldest first
+    Events {
+        /// Its id
+        id: i64,
+    },
     /// Print a message with its bodies
     Show {
         /// Its id
@@ -73,7 +86,7 @@ enum MessagesCommand {
     },
     /// Print the messages that were handed over without an answer, the oldest first
     Uncertain,
-    /// Say what became of an uncertain message
+    /// Say what became of an uncertain message, or have it or a failed one sent once more
     Settle {
         /// Its id
         id: i64,
@@ -125,6 +138,7 @@ struct SendArgs {
 enum Became {
     Sent,
     Failed,
+    Resend,
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {
@@ -146,6 +160,8 @@ async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Fa
     let find = |id: i64| Find { id: MessageId::from(id), client: None };
     match command {
         MessagesCommand::Send(args) => send(open, cx, *args).await,
+        MessagesCommand::DryRun(args) => dry_run(open, cx, *args).await,
+        MessagesCommand::Events { id } => events(open, cx, find(id)).await,
         MessagesCommand::Show { id } => {
             let found = transactional::show(cx, find(id)).await.map_err(missing)?;
             open.print(&MessageShown::from(found))
@@ -165,6 +181,7 @@ async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             let outcome = match outcome {
                 Became::Sent => Settled::Sent,
                 Became::Failed => Settled::Failed,
+                Became::Resend => Settled::Resend,
             };
             let settle = Settle { message: find(id), outcome, reason };
             let settled = transactional::settle(cx, settle).await.map_err(not_settled)?;
@@ -174,6 +191,45 @@ async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Fa
 }
 
 async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
+    let send = asked(cx, args).await?;
+    let accepted = Messages::new(Templates::default()).accept(cx, send).await;
+    open.print(&AcceptedShown::from(accepted.map_err(not_accepted)?))
+}
+
+async fn dry_run(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
+    let send = asked(cx, args).await?;
+    let made = Messages::new(Templates::default()).dry_run(cx, &send).await;
+    let made = made.map_err(not_accepted)?;
+    open.print(&json!({
+        "would_deliver": made.would_deliver(),
+        "from_email": made.from_email,
+        "from_name": made.from_name,
+        "reply_to": made.reply_to,
+        "template_version": made.template_version,
+        "subject": made.rendered.subject,
+        "html": made.rendered.html,
+        "text": made.rendered.text,
+    }))
+}
+
+async fn events(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {
+    let message = transactional::show(cx, find).await.map_err(missing)?.message;
+    let source = Source::Transactional(find.id.get());
+    let mut out = open.out();
+    // Nothing is known of who is erased.
+    if let Some(email) = message.email.as_deref().and_then(|email| email.parse().ok()) {
+        let since = message.times.created_at;
+        for event in queries::of_message(cx, (source, &email), since).await? {
+            out.json(&EventShown::from(event))?;
+        }
+    }
+    out.finish()
+}
+
+async fn asked(cx: &Cx, args: SendArgs) -> Result<Send, Failure> {
+    if let Some(key) = &args.key {
+        transactional::check_key(key).map_err(|wrong| Failure::usage(wrong.message))?;
+    }
     let client = the_client(cx, args.client).await?;
     let content = match args.template {
         Some(key) => Content::Template(key),
@@ -183,16 +239,14 @@ async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
             text: args.text,
         },
     };
-    let send = Send {
+    Ok(Send {
         context: args.context.unwrap_or_default(),
         sender: args.sender,
         idempotency_key: args.key,
         scheduled_at: args.at,
         tracking: if args.no_tracking { Tracking::Off } else { Tracking::On },
         ..Send::of(client, args.to, content)
-    };
-    let accepted = Messages::new(Templates::default()).accept(cx, send).await;
-    open.print(&AcceptedShown::from(accepted.map_err(not_accepted)?))
+    })
 }
 
 async fn list(open: &Open, cx: &Cx, which: List, limit: usize) -> Result<(), Failure> {
@@ -267,7 +321,11 @@ fn not_settled(error: SettleError) -> Failure {
         SettleError::Missing(_) | SettleError::NotUncertain { .. } => {
             Failure::from(error).hint("`tidings messages uncertain` shows those that can be")
         }
-        SettleError::Reason | SettleError::Store(_) => error.into(),
+        SettleError::NotOver { .. }
+        | SettleError::Erased(_)
+        | SettleError::Reminder(_)
+        | SettleError::Reason
+        | SettleError::Store(_) => error.into(),
     }
 }
 

@@ -6,15 +6,18 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use tidings_access::{Cx, Limit, Slug};
 use tidings_kernel::{EmailAddress, Workspace};
+use tidings_people::consent::Line;
 use tidings_people::contacts::{
-    self, Attributes, Contact, Everything, Filter, FirstName, ListError, Standing, Tag, TagChange,
-    UpdateError, Upsert,
+    self, Assess, AssessError, Attributes, Change, Contact, Edit, Everything, Filter, FirstName,
+    Identity, ListError, Standing, Tag, TagChange, Update, UpdateError, Validation, Zone,
 };
+use tidings_people::suppression;
 
 use super::files::{self, ExportArgs, ImportArgs};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::open::{Open, layout};
+use crate::outlet;
 use crate::output::say;
 
 #[derive(Debug, Args)]
@@ -25,6 +28,7 @@ Examples:
   tidings contacts list --tag beta --status active
   tidings contacts tag ada@example.org vip beta
   tidings contacts tag ada@example.org --how replace
+  tidings contacts address ada@example.org --validation invalid --reason 'no such domain'
   tidings contacts import people.csv --dry-run
   tidings contacts import people.csv --map 'Contact=email' --tag spring --errors left-out.csv
   tidings contacts import people.csv --audience news --source 'form on example.org, May 2026'
@@ -63,6 +67,8 @@ enum ContactsCommand {
         #[arg(long, value_enum, default_value = "add")]
         how: How,
     },
+    /// Say what was found out about an address
+    Address(AddressArgs),
     /// Take in everybody in a CSV file, of any size
     ///
     /// What the file says is added to what is known. An empty cell clears nothing, and nothing in a file takes back an
@@ -103,6 +109,9 @@ struct SetArgs {
     /// The first name
     #[arg(long, value_name = "NAME")]
     first_name: Option<FirstName>,
+    /// The time zone, such as Europe/Berlin
+    #[arg(long, value_name = "ZONE")]
+    timezone: Option<Zone>,
     /// An attribute; a value that is JSON is taken as such (`seats=3`), any other is a text
     #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = pair)]
     attributes: Vec<(String, String)>,
@@ -112,6 +121,21 @@ struct SetArgs {
     /// A tag to add
     #[arg(long = "add-tag", value_name = "TAG")]
     tags: Vec<Tag>,
+}
+
+#[derive(Debug, Args)]
+struct AddressArgs {
+    /// The address
+    email: EmailAddress,
+    /// Whether its owner reads it
+    #[arg(long, value_name = "YES")]
+    verified: Option<bool>,
+    /// Whether mail arrives there: valid, invalid, risky or unknown
+    #[arg(long, value_name = "STATUS")]
+    validation: Option<Validation>,
+    /// Why it is valid or not
+    #[arg(long, value_name = "TEXT", requires = "validation")]
+    reason: Option<Line>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -132,14 +156,19 @@ enum How {
 pub(crate) async fn run(args: ContactsArgs, config: &Config) -> Result<(), Failure> {
     let open = Open::existing(config, layout(args.pretty)).await?;
     let done = match open.inside(args.workspace).await {
-        Ok(cx) => answer(args.command, &open, &cx).await,
+        Ok(cx) => answer(args.command, &open, &cx, config).await,
         Err(failure) => Err(failure),
     };
     open.close().await;
     done
 }
 
-async fn answer(command: ContactsCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
+async fn answer(
+    command: ContactsCommand,
+    open: &Open,
+    cx: &Cx,
+    config: &Config,
+) -> Result<(), Failure> {
     match command {
         ContactsCommand::Get { email } => match contacts::get(cx, &email).await? {
             Some(everything) => open.print(&all_of(&everything)),
@@ -156,13 +185,15 @@ async fn answer(command: ContactsCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             };
             open.print(&shown(&contacts::tag(cx, email, change).await.map_err(missing)?))
         }
+        ContactsCommand::Address(args) => address(args, open, cx).await,
         ContactsCommand::Import(args) => files::import(args, open, cx).await,
         ContactsCommand::Export(args) => {
             let format = args.format();
             files::export(format, args.who.into(), open, cx).await
         }
         ContactsCommand::Erase { email } => {
-            let done = contacts::erase(cx, &email).await?;
+            let provider = outlet::suppressions(config).await?;
+            let done = suppression::erase_everywhere(cx, &email, provider.as_deref()).await?;
             if !done.erased {
                 say("There was nothing (left) to erase.");
             }
@@ -183,9 +214,21 @@ async fn set(args: SetArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
         Failure::usage(faults.join("; "))
     })?;
     let tags = (!args.tags.is_empty()).then(|| TagChange::Add(args.tags.into_iter().collect()));
-    let upsert = Upsert { email: args.email, first_name: args.first_name, attributes, tags };
-    let done = contacts::upsert(cx, upsert).await?;
+    let first_name = args.first_name.map_or(Change::Keep, Change::Set);
+    let timezone = args.timezone.map_or(Change::Keep, Change::Set);
+    let edit = Edit { first_name, timezone, attributes, tags };
+    let done = contacts::put(cx, Update { email: args.email, edit }).await?;
     open.print(&shown(&done.contact))
+}
+
+async fn address(args: AddressArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let AddressArgs { email, verified, validation, reason } = args;
+    let assessed = contacts::assess(cx, Assess { email, verified, validation, reason }).await;
+    let assessed = assessed.map_err(|error| match error {
+        AssessError::Missing => missing(UpdateError::Missing),
+        AssessError::ReasonAlone | AssessError::Store(_) => error.into(),
+    })?;
+    open.print(&identity(&assessed))
 }
 
 async fn list(args: ListArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
@@ -244,6 +287,7 @@ fn shown(contact: &Contact) -> Value {
         "first_name": contact.first_name,
         "attributes": contact.attributes,
         "tags": contact.tags,
+        "timezone": contact.timezone,
         "unsubscribed": contact.unsubscribed,
         "suppressed": contact.suppressed,
         "created_at": contact.created_at,
@@ -251,17 +295,20 @@ fn shown(contact: &Contact) -> Value {
     })
 }
 
+fn identity(identity: &Identity) -> Value {
+    json!({
+        "channel": identity.channel, "value": identity.value, "typed_value": identity.typed,
+        "validation_status": identity.validation.as_str(),
+        "validation_reason": identity.validation_reason, "validated_at": identity.validated_at,
+        "verified_at": identity.verified_at, "bounced_at": identity.bounced_at,
+        "complained_at": identity.complained_at, "created_at": identity.created_at,
+    })
+}
+
 fn all_of(all: &Everything) -> Value {
     let mut value = shown(&all.contact);
     value["suppression"] = all.suppression.as_ref().map(super::suppressions::shown).into();
-    let identities = all.identities.iter().map(|identity| {
-        json!({
-            "channel": identity.channel, "value": identity.value, "typed_value": identity.typed,
-            "verified_at": identity.verified_at, "bounced_at": identity.bounced_at,
-            "complained_at": identity.complained_at, "created_at": identity.created_at,
-        })
-    });
-    value["identities"] = identities.collect();
+    value["identities"] = all.identities.iter().map(identity).collect();
     let subscriptions = all.subscriptions.iter().map(|one| {
         json!({
             "audience": one.audience, "client": one.client, "status": one.status,

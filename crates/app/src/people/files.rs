@@ -23,8 +23,8 @@ const SAID: u64 = 50_000;
 pub(super) struct ImportArgs {
     /// The file: CSV in UTF-8 whose first line names the columns; `-` is stdin
     file: PathBuf,
-    /// What a column is, if its name does not say it: email, first_name, tags, unsubscribed, suppressed, attributes,
-    /// attribute:NAME or ignore
+    /// What a column is, if its name does not say it: email, first_name, timezone, tags, unsubscribed, suppressed,
+    /// attributes, attribute:NAME or ignore
     #[arg(long = "map", value_name = "COLUMN=FIELD")]
     assignments: Vec<Assignment>,
     /// A tag for everybody in the file

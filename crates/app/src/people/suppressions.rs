@@ -80,7 +80,8 @@ async fn answer(
         SuppressionsCommand::Add { email, reason, kind, note } => {
             let (source, at) = (None, cx.now());
             let cmd = Suppress { email, kind, reason, source, note, at };
-            match suppression::suppress(cx, cmd).await? {
+            let provider = outlet::suppressions(config).await?;
+            match suppression::suppress_everywhere(cx, cmd, provider.as_deref()).await? {
                 Suppressed::New(suppression) => open.print(&shown(&suppression)),
                 Suppressed::Already(suppression) => {
                     say("The address was suppressed before.");

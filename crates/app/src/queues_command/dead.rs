@@ -2,6 +2,8 @@
 
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
+use tidings_access::Change;
 use tidings_kernel::{DeadLetter, Queue, Which};
 
 use super::queue_parser;
@@ -100,6 +102,7 @@ pub(super) async fn replay(
     out: &mut Output,
 ) -> Result<(), Failure> {
     let queue = args.queue;
+    audit(&args, runtime, "queue.replay").await?;
     out.json(&Replayed { replayed: runtime.queues.replay(queue, args.which()).await? })
 }
 
@@ -109,7 +112,24 @@ pub(super) async fn purge(
     out: &mut Output,
 ) -> Result<(), Failure> {
     let queue = args.queue;
+    audit(&args, runtime, "queue.purge").await?;
     out.json(&Purged { purged: runtime.queues.purge(queue, args.which()).await? })
+}
+
+/// Before it is done: the queue may be elsewhere, and what is gone then must not be gone without a trace. Where nothing
+/// was given up there is nothing to tell.
+async fn audit(args: &ChosenArgs, runtime: &Runtime, action: &'static str) -> Result<(), Failure> {
+    if runtime.queues.dead_letters(args.queue, None, 1).await?.is_empty() {
+        return Ok(());
+    }
+    let dead = runtime.queues.depth(args.queue).await?.dead;
+    let asked = if args.all { json!("all") } else { json!(args.ids) };
+    let change = Change::new(action, "queue", args.queue)
+        .before(json!({ "dead": dead }))
+        .after(json!({ "asked_for": asked }));
+    let access = runtime.access().clone();
+    runtime.database.write(move |tx| access.record_change(tx, &change)).await?;
+    Ok(())
 }
 
 impl ChosenArgs {

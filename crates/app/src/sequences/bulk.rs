@@ -8,14 +8,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_access::{Cx, Slug};
 use tidings_kernel::{Clock as _, SystemClock};
-use tidings_outreach::audience::{Condition, Previewed, Walk, preview_of, unknown_audiences};
-use tidings_sequences::executions::{self, Enrolment, EnrolmentId};
+use tidings_outreach::audience::{Condition, Previewed, Walk, preview_of, unknown_names};
+use tidings_sequences::executions::{self, BeginError, Enrolment, EnrolmentId};
 use tidings_sequences::versions::Versions;
 use tokio::time::MissedTickBehavior;
 
 use super::form::Form;
 use super::missing;
-use super::people::not_enrolled;
 use crate::campaigns::grouped;
 use crate::failure::Failure;
 use crate::output::say;
@@ -68,7 +67,10 @@ pub(super) async fn enrol(
     }
     let data = many.data.unwrap_or_else(|| json!({}));
     let begun = executions::begin_enrolment(cx, &versions, id.as_str(), (condition, data)).await;
-    let begun = begun.map_err(|error| not_enrolled(id, error))?;
+    let begun = begun.map_err(|error| match error {
+        BeginError::Missing(_) => missing(id),
+        BeginError::KeyReused | BeginError::Store(_) => error.into(),
+    })?;
     if no_follow {
         let words = format!(
             "Enrolment {} has begun; a running server (`tidings serve`) does it, and `tidings sequence enrolment {}` follows it",
@@ -90,9 +92,10 @@ impl Many {
             let told: Vec<String> = wrong.iter().map(ToString::to_string).collect();
             Failure::usage(told.join("; ")).hint("docs/campaigns.md lists the conditions")
         })?;
-        if let Some(unknown) = unknown_audiences(cx, &condition).await?.first() {
-            return Err(Failure::failed(format!("there is no audience {unknown}"))
-                .hint("`tidings audiences list` shows those that there are"));
+        if let Some(unknown) = unknown_names(cx, &condition).await?.first() {
+            return Err(Failure::failed(unknown.clone()).hint(
+                "`tidings audiences list` and `tidings segment list` show those that there are",
+            ));
         }
         Ok(condition)
     }

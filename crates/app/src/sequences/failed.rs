@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tidings_access::{Cx, Slug};
 use tidings_sequences::executions::{self, ExecutionId, Failed, RetryError};
+use tidings_sequences::versions::Versions;
 
 use super::form::{Form, Table, minute};
 use super::the_sequence;
@@ -54,20 +55,23 @@ pub(super) async fn retry(
     execution: Option<ExecutionId>,
 ) -> Result<(), Failure> {
     the_sequence(cx, id).await?;
+    let versions = Versions::default();
     if let Some(execution) = execution {
-        let again = executions::retry(cx, id.as_str(), &execution).await;
+        let again = executions::retry(cx, &versions, id.as_str(), &execution).await;
         let again = again.map_err(|error| not_there(id, error))?;
         let words = format!("{} goes on with {}", again.email, again.step);
         return form.print(&shown(&again), &words);
     }
-    let (mut retried, mut in_again, mut after) = (0_u64, 0_u64, None);
+    let (mut retried, mut in_again, mut refused) = (0_u64, 0_u64, 0_u64);
+    let mut after = None;
     loop {
         // What fails again comes before those that are still to be looked at, so this comes to an end.
         let page = executions::list_failed(cx, id.as_str(), after, PAGE).await?;
         for one in &page.failed {
-            match executions::retry(cx, id.as_str(), &one.execution.id).await {
+            match executions::retry(cx, &versions, id.as_str(), &one.execution.id).await {
                 Ok(_) => retried += 1,
                 Err(RetryError::InAgain) => in_again += 1,
+                Err(RetryError::Refused(_) | RetryError::Left) => refused += 1,
                 // Somebody else was faster.
                 Err(RetryError::Missing(_)) => {}
                 Err(error @ RetryError::Store(_)) => return Err(error.into()),
@@ -79,12 +83,20 @@ pub(super) async fn retry(
         }
         say(&format!("{retried} retried"));
     }
-    let value = json!({ "sequence": id.as_str(), "retried": retried, "in_again": in_again });
+    let value = json!({
+        "sequence": id.as_str(),
+        "retried": retried,
+        "in_again": in_again,
+        "refused": refused,
+    });
     let mut words = format!("{retried} go on with the step that they failed at");
     if in_again > 0 {
         words.push_str(&format!(
             "; {in_again} are in {id} again by themselves, and stay as they are"
         ));
+    }
+    if refused > 0 {
+        words.push_str(&format!("; {refused} may not come in again, and stay as they are"));
     }
     form.print(&value, &words)
 }
@@ -105,7 +117,7 @@ fn not_there(id: &Slug, error: RetryError) -> Failure {
     match error {
         RetryError::Missing(_) => Failure::from(error)
             .hint(format!("`tidings sequence failed {id}` shows those that there are")),
-        RetryError::InAgain => Failure::from(error)
+        RetryError::InAgain | RetryError::Refused(_) | RetryError::Left => Failure::from(error)
             .hint(format!("`tidings sequence drop {id} EXECUTION` forgets the one that failed")),
         RetryError::Store(_) => error.into(),
     }

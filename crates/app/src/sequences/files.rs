@@ -59,7 +59,7 @@ fn told(path: &Path, fault: &Fault, line: Option<usize>) -> String {
 }
 
 /// How many lines of the written form come and go.
-pub(crate) fn difference(before: &Value, after: &Definition) -> (usize, usize) {
+fn difference(before: &Value, after: &Definition) -> (usize, usize) {
     let mut counts = std::collections::BTreeMap::<String, i64>::new();
     for (value, step) in [(before, -1), (&definition::to_json(after), 1)] {
         // The last of several has no comma, whichever that is.

@@ -22,7 +22,7 @@ use tidings_sequences::versions::{self, Shown, Status};
 
 pub(crate) use self::args::SequenceArgs;
 use self::args::{FailedCommand, PeopleCommand, SequenceCommand};
-pub(crate) use self::files::{Written, difference};
+pub(crate) use self::files::Written;
 use self::form::Form;
 use self::looks::Look;
 use crate::config::Config;

@@ -53,7 +53,9 @@ pub(super) async fn enrol(
             let at = minute(*again_at);
             ("too_soon", format!("{email} was in {id} not long ago; he may again from {at} UTC on"))
         }
-        Entered::Before => ("before", format!("{email} was let into {id} for this before")),
+        Entered::Before | Entered::Over => {
+            ("before", format!("{email} was let into {id} for this before"))
+        }
         Entered::Refused(refusal) => {
             let reason = match refusal {
                 Refusal::Person(reason) => reason.as_str(),
@@ -86,7 +88,7 @@ fn refused((id, email): (&Slug, &EmailAddress), refusal: Refusal, why: &str) -> 
     }
 }
 
-pub(super) fn not_enrolled(id: &Slug, error: EnrolError) -> Failure {
+fn not_enrolled(id: &Slug, error: EnrolError) -> Failure {
     match error {
         EnrolError::Missing(_) => missing(id),
         EnrolError::Person(_) | EnrolError::Store(_) => error.into(),

@@ -31,6 +31,7 @@ pub(super) fn does(op: &Op) -> String {
             let names: Vec<&str> = values.keys().map(String::as_str).collect();
             format!("set {}", names.join(", "))
         }
+        Op::Inbox { message, .. } => format!("inbox {}: {}", message.inbox, message.title_text()),
         Op::Webhook { event, .. } => format!("webhook {event}"),
         Op::Exit { .. } => "exit".to_owned(),
     }

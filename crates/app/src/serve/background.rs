@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidings_inbox::expiry::Rounds;
+use tidings_inbox::patrol::Patrol;
 use tidings_jobs::{Stop, fire_timers, keep_schedules, relay};
 use tidings_kernel::{Queue, QueueEngine, queues};
 use tokio::sync::watch;
@@ -38,6 +40,12 @@ pub(super) fn start(
             spawn(name, tokio::spawn(worker.run(stop.clone())));
         }
     }
+    if config.roles.http {
+        let (inbox, access) = (Arc::clone(&runtime.inbox), runtime.access().clone());
+        let stop = stop.clone();
+        let following = async move { inbox.hints.follow(&access, stop).await };
+        spawn("inbox hints".to_owned(), tokio::spawn(following));
+    }
     if config.roles.scheduler {
         for timers in &runtime.timers {
             let firing = fire_timers(Arc::clone(timers), Arc::clone(&runtime.clock), stop.clone());
@@ -47,12 +55,21 @@ pub(super) fn start(
             let relaying = relay(Arc::clone(outbox), Arc::clone(&runtime.queues), stop.clone());
             spawn("outbox relay".to_owned(), tokio::spawn(relaying));
         }
-        let schedules = vec![probe::heartbeat(&config.heartbeat, &runtime.clock)?];
+        let schedules = vec![
+            probe::heartbeat(&config.heartbeat, &runtime.clock)?,
+            tidings_leads::features::schedule(&config.daily_features)?,
+        ];
         let (engine, clock) = (Arc::clone(&runtime.schedules), Arc::clone(&runtime.clock));
         let keeping = keep_schedules(schedules, engine, clock, stop.clone());
         spawn("schedules".to_owned(), tokio::spawn(keeping));
-        let sweeping = sweeper::run(store.engine.clone(), config.sweep.clone(), stopped.clone());
+        let engine = Arc::clone(&store.engine);
+        let inboxes =
+            Rounds::new(runtime.access().clone(), Arc::clone(&engine), Arc::clone(&runtime.inbox));
+        let sweeping = sweeper::run(engine, inboxes, config.sweep.clone(), stopped.clone());
         spawn("sweeper".to_owned(), tokio::spawn(sweeping));
+        let patrol = Patrol::new(runtime.access().clone(), Arc::clone(&runtime.inbox));
+        let patrolling = sweeper::patrol(patrol, stopped.clone());
+        spawn("inbox patrol".to_owned(), tokio::spawn(patrolling));
         let tidying = sweeper::tidy(runtime.access().clone(), config.sweep.batch, stopped.clone());
         spawn("chores".to_owned(), tokio::spawn(tidying));
         let gauging = gauge_queues(Arc::clone(&runtime.queues), stopped.clone());

@@ -20,16 +20,23 @@ use super::until;
 
 /// How long a caller may take to send a request's head. It also ends idle connections.
 pub(super) const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// More wait in the system's queue, and not in our memory.
+/// Besides streams, which wait for most of their time. More wait in the system's queue, and not in our memory.
 const MAX_CONNECTIONS: usize = 10_000;
 const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(200);
+
+/// How much there may be, and how long it may take to end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) max_streams: usize,
+    pub(super) grace: Duration,
+}
 
 /// Answers until it is told to stop. Then nobody new comes in, and what is under way has `grace` to finish.
 pub(super) async fn answer(
     listener: TcpListener,
     router: Router,
     stopped: watch::Receiver<bool>,
-    grace: Duration,
+    bounds: Bounds,
 ) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
@@ -38,11 +45,12 @@ pub(super) async fn answer(
     let mut connections = JoinSet::new();
     let stop = until(stopped);
     tokio::pin!(stop);
+    let max_connections = MAX_CONNECTIONS + bounds.max_streams;
     loop {
         let (stream, peer) = tokio::select! {
             () = &mut stop => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => continue,
-            stream = accept(&listener), if connections.len() < MAX_CONNECTIONS => stream,
+            stream = accept(&listener), if connections.len() < max_connections => stream,
         };
         let service = service.clone();
         let from_peer = service_fn(move |mut request: Request<Incoming>| {
@@ -58,6 +66,7 @@ pub(super) async fn answer(
         });
     }
     drop(listener);
+    let grace = bounds.grace;
     if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
         let requests = connections.len();
         tracing::warn!(requests, "Requests were still under way after {grace:?}, and are cut off");

@@ -15,9 +15,11 @@ use anyhow::Context as _;
 use axum::Router;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tidings_http_api::{
-    Api, DURATION_METRIC, Draining, Limits, REFUSED_METRIC, UNSTORED_METRIC, provider, public,
-    router, v1,
+    Api, DURATION_METRIC, Demo, Draining, Limits, REFUSED_METRIC, STREAMS_METRIC, UNSTORED_METRIC,
+    inbox_demo, provider, public, router, v1,
 };
+use tidings_inbox::damage::UNREADABLE_METRIC;
+use tidings_inbox::verify::DRIFT_METRIC;
 use tidings_jobs::Stop;
 use tidings_signals::sns::{self, Sns};
 use tokio::net::TcpListener;
@@ -76,6 +78,8 @@ pub(crate) async fn run(config: &Config) -> Result<(), Failure> {
 pub(crate) struct Opened {
     pub(crate) store: Store,
     pub(crate) runtime: Runtime,
+    /// The page with an inbox, if this is a demo.
+    pub(crate) demo: Option<Demo>,
     signals: Signals,
     metrics: PrometheusHandle,
     listener: TcpListener,
@@ -87,7 +91,7 @@ impl Opened {
         let metrics = install_metrics()?;
         let store = Store::open(config).await?;
         let runtime = Runtime::open(&store, config).await?;
-        Ok(Self { store, runtime, signals, metrics, listener })
+        Ok(Self { store, runtime, demo: None, signals, metrics, listener })
     }
 }
 
@@ -97,13 +101,14 @@ pub(crate) async fn answer(
     config: &Config,
     listening: impl FnOnce(SocketAddr),
 ) -> Result<(), Failure> {
-    let Opened { store, runtime, mut signals, metrics, listener } = opened;
+    let Opened { store, mut runtime, demo, mut signals, metrics, listener } = opened;
     let address = listener.local_addr().context("the listener has no address")?;
     tell_mail(&runtime, config);
 
     let draining = Draining::default();
     let (stop, stopped) = watch::channel(false);
     let (stop_work, work_stopped) = Stop::new();
+    runtime.stop = Some(work_stopped.clone());
     let work = background::start(&store, &runtime, config, &work_stopped, &stopped)?;
     let upkeep = tokio::spawn(keep_up(metrics.clone(), stopped.clone()));
     let api = Api {
@@ -112,8 +117,12 @@ pub(crate) async fn answer(
         draining: draining.clone(),
         limits: limits(&config.http)?,
     };
-    let routes = routes(api, &runtime, config)?;
-    let answering = listener::answer(listener, routes, stopped, config.http.shutdown_grace);
+    let routes = routes(api, &runtime, config, demo)?;
+    let bounds = listener::Bounds {
+        max_streams: config.http.max_streams,
+        grace: config.http.shutdown_grace,
+    };
+    let answering = listener::answer(listener, routes, stopped, bounds);
     let mut server = tokio::spawn(answering);
     let engine = store::name(config.engine);
     tracing::info!(store.engine = engine, "Tidings is listening on http://{address}");
@@ -153,7 +162,13 @@ pub(crate) async fn answer(
 }
 
 /// What this node answers.
-fn routes(api: Api, runtime: &Runtime, config: &Config) -> Result<Router, Failure> {
+fn routes(
+    api: Api,
+    runtime: &Runtime,
+    config: &Config,
+    demo: Option<Demo>,
+) -> Result<Router, Failure> {
+    let draining = api.draining.clone();
     let routes = router(api);
     if !config.roles.http {
         return Ok(routes);
@@ -163,10 +178,15 @@ fn routes(api: Api, runtime: &Runtime, config: &Config) -> Result<Router, Failur
         topics: config.signals.ses_topics.clone(),
         certificate_origin: config.signals.sns_certificate_origin.clone(),
     });
+    let services = runtime.services(config, draining);
+    let routes = match demo {
+        Some(demo) => routes.merge(inbox_demo(services.clone(), limits, demo)),
+        None => routes,
+    };
     Ok(routes
         .merge(provider(runtime.access().clone(), sns, limits))
         .merge(public(runtime.tracking.clone(), limits))
-        .merge(v1(runtime.services(config), limits)))
+        .merge(v1(services, limits)))
 }
 
 /// Whoever looks for a message that did not arrive looks here first.
@@ -259,8 +279,18 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
         probe::HEARTBEAT_METRIC,
         "How long a heartbeat took through the queues."
     );
+    metrics::describe_gauge!(STREAMS_METRIC, "Live streams of inboxes that are open.");
     metrics::describe_counter!(UNSTORED_METRIC, "Opens and clicks that could not be written down.");
     metrics::describe_counter!(sweeper::SWEPT, "Items deleted because their TTL had passed.");
+    metrics::describe_counter!(
+        sweeper::EXPIRED,
+        "Messages and receipts of inboxes counted out because they expired."
+    );
+    metrics::describe_gauge!(
+        DRIFT_METRIC,
+        "Counts of inboxes that were wrong when they were last counted anew."
+    );
+    metrics::describe_counter!(UNREADABLE_METRIC, "Items of inboxes that could not be read.");
     Ok(handle)
 }
 

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use super::listener::answer;
+use super::listener::{Bounds, answer};
 use super::signals::Signals;
 use super::unless_signalled;
 
@@ -38,7 +38,7 @@ async fn slow(grace: Duration) -> Slow {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     let router = Router::new().route("/slow", get(handler));
-    let server = tokio::spawn(answer(listener, router, stopped, grace));
+    let server = tokio::spawn(answer(listener, router, stopped, Bounds { max_streams: 10, grace }));
     Slow { address, stop, begun, allowed, server }
 }
 

@@ -1,4 +1,4 @@
-//! `tidings templates`: looking at templates and trying them. Writing them is `tidings apply`, or the API.
+//! `tidings templates`: looking at templates, trying them, and choosing the version. Writing them is `tidings apply`, or the API.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tidings_access::{Cx, Limit, Slug};
-use tidings_delivery::templates::{self, Pick, Preview, Summary, TemplateKey, Which};
+use tidings_delivery::templates::{
+    self, Activate, ActivateError, Pick, Preview, Summary, TemplateKey, Which,
+};
 use tidings_delivery::transactional::{AcceptError, Messages, TestSend};
 use tidings_kernel::{EmailAddress, Workspace};
 
@@ -23,6 +25,9 @@ Examples:
   tidings templates show onboarding/welcome
   tidings templates preview onboarding/welcome --as ada@example.org --given plan=pro --part html > welcome.html
   tidings templates test onboarding/welcome --to me@example.org --given plan=pro
+  tidings templates versions onboarding/welcome
+  tidings templates activate onboarding/welcome 3
+  tidings templates deactivate onboarding/welcome
   tidings templates validate ./mail
 
 `tidings apply` writes templates from a folder.")]
@@ -52,6 +57,23 @@ enum TemplatesCommand {
         /// The version [default: the active one, or the newest if none is]
         #[arg(long)]
         version: Option<i64>,
+    },
+    /// Print the versions of a template, the newest first
+    Versions {
+        /// The template, such as onboarding/welcome
+        key: TemplateKey,
+    },
+    /// Make one version the one that is sent from now on
+    Activate {
+        /// The template, such as onboarding/welcome
+        key: TemplateKey,
+        /// The version
+        version: i64,
+    },
+    /// Let no version of a template be sent any more
+    Deactivate {
+        /// The template, such as onboarding/welcome
+        key: TemplateKey,
     },
     /// Print the mail that somebody would get
     Preview {
@@ -128,6 +150,16 @@ async fn answer(command: TemplatesCommand, open: &Open, cx: &Cx) -> Result<(), F
     match command {
         TemplatesCommand::List { prefix } => list(open, cx, prefix.as_deref()).await,
         TemplatesCommand::Show { key, version } => show(open, cx, key, version).await,
+        TemplatesCommand::Versions { key } => versions(open, cx, &key).await,
+        TemplatesCommand::Activate { key, version } => {
+            let activate = Activate { key: key.clone(), version };
+            templates::activate(cx, activate).await.map_err(not_changed)?;
+            show(open, cx, key, Some(version)).await
+        }
+        TemplatesCommand::Deactivate { key } => {
+            templates::deactivate(cx, key.clone()).await.map_err(not_changed)?;
+            show(open, cx, key, None).await
+        }
         TemplatesCommand::Preview { key, version, contact, given, part } => {
             let pick = version.map_or(Pick::Active, Pick::Number);
             let variables: Map<String, Value> = given.into_iter().collect();
@@ -200,6 +232,38 @@ async fn list(open: &Open, cx: &Cx, prefix: Option<&str>) -> Result<(), Failure>
         if after.is_none() {
             return out.finish();
         }
+    }
+}
+
+async fn versions(open: &Open, cx: &Cx, key: &TemplateKey) -> Result<(), Failure> {
+    let (mut out, mut before) = (open.out(), None);
+    loop {
+        let page = templates::versions(cx, key, before, Limit::MAX).await?;
+        let page = page.ok_or_else(|| {
+            Failure::failed(format!("there is no template {key}")).hint(WHERE_TO_LOOK)
+        })?;
+        for one in page.items {
+            out.json(&json!({
+                "version": one.version,
+                "status": one.status.as_str(),
+                "subject": one.subject,
+                "created_at": one.created_at,
+                "created_by": one.created_by,
+            }))?;
+        }
+        before = page.next;
+        if before.is_none() {
+            return out.finish();
+        }
+    }
+}
+
+fn not_changed(error: ActivateError) -> Failure {
+    match error {
+        ActivateError::Missing(_) | ActivateError::NoVersion(..) => {
+            Failure::from(error).hint(WHERE_TO_LOOK)
+        }
+        ActivateError::Contended | ActivateError::Store(_) => error.into(),
     }
 }
 

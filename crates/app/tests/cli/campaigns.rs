@@ -1,5 +1,6 @@
 //! Campaigns over the real binary: the guide, command by command, and what a person sees on the way.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::world::{World, blocks_of};
@@ -61,6 +62,31 @@ fn a_campaign_is_sent_and_followed_and_the_same_again_sends_nothing() {
     assert_eq!(world.ok(&["campaign", "export", "spring"]).lines().count(), 4);
     let results = lines(&world.ok(&["campaign", "results", "spring"]));
     assert_eq!(results[0]["outcomes"]["sent"], 2);
+    server.stop();
+}
+
+#[test]
+fn who_follows_a_campaign_can_leave_it_and_come_back() {
+    let world = begin();
+    let server = world.serve(&[]);
+    let mut following = world.spawn(&[&SPRING[..], &["--rate-per-hour", "1"]].concat());
+    following.wait_for_line("sending");
+    following.signal(Signal::INT);
+    assert_eq!(following.wait(), Some(0), "{:#?}", following.log);
+    let left = following.log.last().unwrap();
+    assert!(left.contains("`tidings campaign watch spring` follows it again"), "{left}");
+    let shown = lines(&world.ok(&["campaign", "show", "spring"]));
+    assert_eq!(shown[0]["status"], "sending", "it does not end with whoever looks on");
+    let mut again = world.spawn(&["campaign", "watch", "spring"]);
+    again.wait_for_line("sending");
+    world.ok(&["campaign", "cancel", "spring", "--reason", "enough"]);
+    again.wait_for_line("Campaign spring is cancelled");
+    assert_eq!(again.wait(), Some(0), "{:#?}", again.log);
+    let history = lines(&world.ok(&["campaign", "history", "spring"]));
+    assert_eq!(
+        (&history[0]["status"], &history[0]["reason"]),
+        (&"cancelled".into(), &"enough".into())
+    );
     server.stop();
 }
 

@@ -69,13 +69,16 @@ fn an_operator_lets_ask_for_a_confirmation_and_tries_the_mail() {
     world.ok(&["senders", "add", "news", "--client", "shop", "--from", "news@example.org"]);
     let create =
         ["audiences", "create", "news", "--double-opt-in", "--confirm-template", "confirm"];
-    world.ok(&create);
+    let early = world.run(&create);
+    assert_eq!(early.code, 2);
+    assert!(early.stderr.contains("there is no active template confirm"), "{}", early.stderr);
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("templates")).unwrap();
     let template =
         "---\nsubject = \"Confirm\"\nrequired = [\"confirm_url\"]\n---\n<p>{{ confirm_url }}</p>\n";
     std::fs::write(folder.path().join("templates/confirm.html"), template).unwrap();
     world.ok(&["apply", folder.path().to_str().unwrap(), "--yes"]);
+    world.ok(&create);
     let subscribe = ["subscriptions", "subscribe", "ada@example.org", "--audience", "news"];
     for _ in 0..3 {
         let told = json(&world.ok(&subscribe));

@@ -30,7 +30,7 @@ fn the_demo_shows_a_mail_and_every_command_that_it_prints_works() {
             None => {}
         }
     }
-    assert_eq!(curls, 7, "{commands}");
+    assert_eq!(curls, 12, "{commands}");
     let funnel = ["--config", "tidings-demo/tidings.toml", "sequence", "funnel", "onboarding"];
     let funnel = world.ok(&[&funnel[..], &["--workspace", "demo", "--table"]].concat());
     assert!(

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 use tidings_delivery::capture::Capture;
-use tidings_kernel::{Mail, Sender as _, SystemClock};
+use tidings_kernel::{Lane, Mail, Sender as _, SystemClock};
 use tidings_sql::{Database, SqliteOptions};
 use tidings_testkit::SmtpSink;
 
@@ -80,6 +80,7 @@ fn capture(world: &World, subject: &str) {
             to: vec!["ada@example.net".parse().unwrap()],
             mime: mime.into_bytes(),
             tags: vec![("workspace", "1".into())],
+            lane: Lane::Transactional,
         };
         let capture = Capture::new(database.clone(), std::sync::Arc::new(SystemClock));
         capture.send(&mail).await.unwrap();
@@ -126,4 +127,65 @@ fn a_password_is_never_shown() {
     world.set("TIDINGS_MAIL__SMTP_PASSWORD", "un://gue:ssable@x");
     let shown = world.ok(&["config"]);
     assert!(!shown.contains("ssable") && !shown.contains("un://"), "{shown}");
+}
+
+/// A key to sign with, in a file.
+fn signing(world: &mut World) {
+    let make = ["genpkey", "-algorithm", "ed25519"];
+    let key = std::process::Command::new("openssl").args(make).output().unwrap();
+    world.write("dkim.pem", &String::from_utf8(key.stdout).unwrap());
+    let path = world.path("dkim.pem");
+    world.set("TIDINGS_MAIL__DKIM_DOMAIN", "example.org");
+    world.set("TIDINGS_MAIL__DKIM_KEY_FILE", path.to_str().unwrap());
+}
+
+fn send(world: &World, number: usize) {
+    let to = format!("p{number}@example.net");
+    let what = ["--client", "app", "--subject", "Hello", "--text", "It works."];
+    world.ok(&[&["messages", "send", &to][..], &what].concat());
+}
+
+#[test]
+fn mail_over_smtp_is_signed_paced_and_comes_back_to_the_return_path() {
+    let mut world = begun();
+    let sink = SmtpSink::start(&[]);
+    world.set("TIDINGS_MAIL__PROVIDER", "smtp");
+    world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
+    world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
+    world.set("TIDINGS_MAIL__SMTP_TLS", "none");
+    world.set("TIDINGS_MAIL__RETURN_PATH", "bounces@example.org");
+    world.set("TIDINGS_MAIL__RATE_PER_SECOND", "2");
+    signing(&mut world);
+    world.ok(&["senders", "add", "hello", "--from", "hello@example.org"]);
+    (0..6).for_each(|number| send(&world, number));
+    let server = world.serve(&[]);
+    let list = ["messages", "list", "--client", "app", "--status", "sent"];
+    let sent = world.until(&list, |printed| printed.lines().count() == 6);
+    server.stop();
+    let mut times: Vec<jiff::Timestamp> =
+        sent.lines().map(|line| json(line)["sent_at"].as_str().unwrap().parse().unwrap()).collect();
+    times.sort();
+    // Two of them at once, and two in each second then.
+    assert!(times[5].duration_since(times[0]).as_millis() >= 1_000, "{times:?}");
+    let messages = sink.messages();
+    assert_eq!(messages.len(), 6);
+    for message in &messages {
+        assert!(message.contains("X-Mail-Args: <bounces@example.org>"), "{message}");
+        let signature = message.lines().find(|line| line.starts_with("DKIM-Signature: "));
+        assert!(signature.is_some() && message.contains("d=example.org"), "{message}");
+    }
+}
+
+#[test]
+fn what_is_captured_is_not_signed() {
+    let mut world = begun();
+    signing(&mut world);
+    world.ok(&["senders", "add", "hello", "--from", "hello@example.org"]);
+    send(&world, 1);
+    let server = world.serve(&[]);
+    let listed = world.until(&["mail", "list"], |printed| printed.lines().count() == 1);
+    server.stop();
+    let id = json(listed.trim_end())["id"].to_string();
+    let raw = world.ok(&["mail", "show", &id, "--raw"]);
+    assert!(!raw.contains("DKIM-Signature"), "{raw}");
 }

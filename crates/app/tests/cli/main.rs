@@ -14,14 +14,18 @@ mod demo;
 mod doctor;
 mod events;
 mod help;
+mod inbox;
 mod items;
 mod kill;
 #[cfg(feature = "aws")]
 mod lambda;
+mod learned;
 mod mail;
 mod people;
 mod postgres;
 mod queues;
+mod reminders;
+mod segments;
 mod sequences;
 mod serve;
 mod story;

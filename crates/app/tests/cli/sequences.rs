@@ -1,7 +1,6 @@
 //! Sequences over the real binary: files, people on their way, the guide, and the story from a folder to the way out.
 
 use std::fs;
-use std::time::Duration;
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -54,20 +53,6 @@ fn begin() -> World {
         ],
     );
     world
-}
-
-/// Until what a command prints is as it should be.
-#[track_caller]
-fn until(world: &World, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
-    let mut printed = String::new();
-    for _ in 0..300 {
-        printed = world.ok(arguments);
-        if holds(&printed) {
-            return printed;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    panic!("{arguments:?}: {printed}");
 }
 
 #[test]
@@ -164,16 +149,16 @@ fn somebody_comes_in_with_an_event_and_leaves_with_the_link_of_the_mail() {
 
     let server = world.serve(&[]);
     let funnel = ["sequence", "funnel", "first", "--table"];
-    until(&world, &funnel, |told| told.contains("2 entered; 2 in it now"));
-    until(&world, &["mail", "list"], |told| told.lines().count() == 2);
+    world.until(&funnel, |told| told.contains("2 entered; 2 in it now"));
+    world.until(&["mail", "list"], |told| told.lines().count() == 2);
     let of = ["sequence", "of", "ada@example.org"];
-    let ada = lines(&until(&world, &of, |told| told.contains("waiting_for"))).remove(0);
+    let ada = lines(&world.until(&of, |told| told.contains("waiting_for"))).remove(0);
     assert_eq!((&ada["step"], &ada["event"]), (&"begins".into(), &"project.created".into()));
-    until(&world, &["sequence", "who", "first"], |told| told.matches("waiting_for").count() == 2);
+    world.until(&["sequence", "who", "first"], |told| told.matches("waiting_for").count() == 2);
 
     // Ben makes a project, and is through. Ada does not want any more.
     send("project.created", "ben@example.org");
-    until(&world, &funnel, |told| told.contains("1 in it now, 1 at the end"));
+    world.until(&funnel, |told| told.contains("1 in it now, 1 at the end"));
     let unsubscribe = link(&world, "ada@example.org");
     let form = "List-Unsubscribe=One-Click";
     let left = server.send(&format!(
@@ -182,7 +167,7 @@ fn somebody_comes_in_with_an_event_and_leaves_with_the_link_of_the_mail() {
         form.len()
     ));
     assert!(left.starts_with("HTTP/1.0 200"), "{left}");
-    let told = until(&world, &funnel, |told| told.contains("0 in it now, 1 at the end, 1 left"));
+    let told = world.until(&funnel, |told| told.contains("0 in it now, 1 at the end, 1 left"));
     assert_snapshot!("sequence_funnel", told);
     assert_eq!(world.ok(&of), "");
     assert_eq!(world.ok(&["sequence", "failed", "first"]), "");
@@ -221,9 +206,8 @@ fn many_come_in_at_once_and_some_go_out_by_hand() {
     let done = lines(&world.ok(&["sequence", "enrolment", id])).remove(0);
     let counts = (&done["entered"], &done["already_in"], &done["refused"]);
     assert_eq!(counts, (&59.into(), &0.into(), &1.into()), "{done}");
-    let who = until(&world, &["sequence", "who", "first"], |told| {
-        told.matches("\"waiting_for\"").count() == 59
-    });
+    let who = world
+        .until(&["sequence", "who", "first"], |told| told.matches("\"waiting_for\"").count() == 59);
     let page = world.run(&["sequence", "who", "first", "--limit", "50"]);
     let (_, after) = page.stderr.trim().split_once("--after ").unwrap();
     let rest = world.ok(&["sequence", "who", "first", "--after", after]);
@@ -241,7 +225,7 @@ fn many_come_in_at_once_and_some_go_out_by_hand() {
     let enrolled = world.ok(&["sequence", "enrol", "first", "p1@example.org"]);
     assert!(enrolled.contains("\"began\""), "{enrolled}");
     let funnel = ["sequence", "funnel", "first", "--table"];
-    until(&world, &funnel, |told| told.contains("60 entered; 58 in it now, 1 at the end, 1 left"));
+    world.until(&funnel, |told| told.contains("60 entered; 58 in it now, 1 at the end, 1 left"));
     let simulate = ["sequence", "simulate", "first", "--contact", "p1@example.org"];
     let at = ["--at", "2030-01-01T09:00:00Z", "--table"];
     assert_snapshot!("sequence_simulated", world.ok(&[&simulate[..], &at[..]].concat()));
@@ -263,7 +247,7 @@ fn who_could_not_go_on_is_listed_and_goes_on_or_is_forgotten() {
     let server = world.serve(&[]);
     // Each try that fails is followed by a pause, which nobody has to wait for.
     let failed = ["sequence", "failed", "strict"];
-    let failed = until(&world, &failed, |told| {
+    let failed = world.until(&failed, |told| {
         for inside in lines(&world.ok(&["sequence", "who", "strict"])) {
             if inside["doing"] == "waiting" {
                 world.run(&["sequence", "skip", inside["execution"].as_str().unwrap()]);
@@ -284,7 +268,7 @@ fn who_could_not_go_on_is_listed_and_goes_on_or_is_forgotten() {
     let retried = world.ok(&["sequence", "retry", "strict", "--all"]);
     assert!(retried.contains("\"retried\":1"), "{retried}");
     let funnel = ["sequence", "funnel", "strict", "--table"];
-    until(&world, &funnel, |told| told.contains("0 in it now, 1 at the end, 0 left, 1 failed"));
+    world.until(&funnel, |told| told.contains("0 in it now, 1 at the end, 0 left, 1 failed"));
     assert_eq!(world.ok(&["sequence", "failed", "strict"]), "");
     let again = world.run(&["sequence", "retry", "strict", &of("ada@example.org")]);
     assert_eq!(again.code, 1, "{}", again.stdout);

@@ -1,6 +1,6 @@
 //! The main story of a mail, over the real binary, on every rung of the ladder: a person is known, subscribes, gets a
-//! mail, it bounces, nothing more is sent to him, a campaign passes him over and reaches another, and when he is erased
-//! only a hash remembers why.
+//! mail, opens it and follows a link, it bounces, nothing more is sent to him, a campaign passes him over and reaches another,
+//! who leaves with one click and is passed over by the next, and when he is erased only a hash remembers why.
 //!
 //! Here: the story and the rungs. Not here: what each feature does in detail; its own tests tell.
 
@@ -100,6 +100,15 @@ impl Story {
     }
 }
 
+/// Where a link of a mail leads on our server: what begins so, out of the mail as it went over the wire.
+#[track_caller]
+fn link(mail: &str, begin: &str) -> String {
+    let mail = mail.replace("=\r\n", "").replace("=\n", "").replace("=3D", "=");
+    let (_, rest) = mail.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {mail}"));
+    let end = rest.find(['"', '>', ' ', '\r', '\n']).unwrap_or(rest.len());
+    format!("{begin}{}", &rest[..end])
+}
+
 /// A person who subscribes, and a template to write to him with.
 fn a_person_and_a_template(story: &Story) {
     let ada =
@@ -140,9 +149,21 @@ fn what_comes_back_is_counted(story: &Story, message: &Value) {
     story.tell(message, "delivery", json!({"recipients": [{"email": ADA}]}));
     let path = format!("/v1/messages/{}", message["id"]);
     story.wait(&path, |message| message["status"] == "delivered");
+    let mail = (story.received)().remove(0);
+    let pixel = story.server.get(&link(&mail, "/t/o/"));
+    assert!(pixel.starts_with("HTTP/1.0 200") && pixel.contains("image/gif"), "{pixel}");
+    let click = story.server.get(&link(&mail, "/t/c/")).to_lowercase();
+    assert!(click.starts_with("http/1.0 302"), "{click}");
+    assert!(click.contains("location: https://example.org/start"), "{click}");
+    // The provider saw the same, and it is not counted again.
     story.tell(message, "open", json!({"user_agent": "Mozilla/5.0"}));
     story.tell(message, "click", json!({"url": "https://example.org/start"}));
     story.wait(&path, |message| message["open_count"] == 1 && message["click_count"] == 1);
+    story.wait(&format!("/v1/messages/{}/events", message["id"]), |events| {
+        let count =
+            |kind: &str| events.to_string().matches(&format!("\"type\":\"{kind}\"")).count();
+        count("open") == 2 && count("click") == 2
+    });
     let bounced = json!([{"email": ADA, "status": "5.1.1", "diagnostic": "unknown"}]);
     let bounce =
         json!({"bounce_type": "Permanent", "bounce_subtype": "General", "recipients": bounced});
@@ -159,7 +180,7 @@ fn what_comes_back_is_counted(story: &Story, message: &Value) {
         .map(|event| event["type"].as_str().unwrap())
         .collect();
     kinds.sort_unstable();
-    assert_eq!(kinds, ["bounce", "click", "delivery", "open"], "{told}");
+    assert_eq!(kinds, ["bounce", "click", "click", "delivery", "open", "open"], "{told}");
     let counted = &story.get("/v1/stats/templates?key=welcome")["counts"];
     for (name, count) in
         [("deliveries", 1), ("opens", 1), ("clicks", 1), ("bounces", 1), ("hard_bounces", 1)]
@@ -216,7 +237,7 @@ fn a_campaign_reaches_who_can_be_reached(story: &Story) {
     assert_eq!(recipient["email"], BEN);
     let tag = format!("c-{}", recipient["id"]);
     story.tell_of((BEN, &tag), recipient, "delivery", json!({"recipients": [{"email": BEN}]}));
-    story.tell_of((BEN, &tag), recipient, "open", json!({"user_agent": "Mozilla/5.0"}));
+    assert!(story.server.get(&link(spring, "/t/o/")).starts_with("HTTP/1.0 200"));
     let results = story.wait("/v1/campaigns/spring/results", |results| {
         results["totals"]["deliveries"] == 1 && results["totals"]["unique_opens"] == 1
     });
@@ -227,6 +248,34 @@ fn a_campaign_reaches_who_can_be_reached(story: &Story) {
     assert_eq!(why["answer"], "skipped", "{why}");
     let broadcast = story.get("/v1/broadcasts/spring");
     assert_eq!((&broadcast["audience_size"], &broadcast["opens"]), (&json!(2), &json!(1)));
+}
+
+/// Who leaves with the button of his mail program is passed over by the next campaign.
+fn one_click_is_enough(story: &Story) {
+    let received = (story.received)();
+    let mail = received.iter().find(|mail| mail.contains("Subject: Spring, Ben")).unwrap();
+    let one_click = "List-Unsubscribe=One-Click";
+    let answer = story.server.send(&format!(
+        "POST {} HTTP/1.0\r\ncontent-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n\r\n{one_click}",
+        link(mail, "/u/"),
+        one_click.len()
+    ));
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    let summer = json!({
+        "external_key": "summer",
+        "name": "Summer",
+        "audience": "news",
+        "filter": {"tag": "vip"},
+        "subject": "Summer",
+        "text": "It is warm. {{ unsubscribeUrl }}",
+    });
+    story.ok("POST", "/v1/campaigns", &summer);
+    story.ok("POST", "/v1/campaigns/summer/start", &Value::Null);
+    story.wait("/v1/campaigns/summer", |campaign| campaign["status"] == "sent");
+    let results = story.get("/v1/campaigns/summer/results");
+    assert_eq!(results["outcomes"]["sent"], 0, "{results}");
+    assert!(results["skipped"].to_string().contains("client_unsubscribe"), "{results}");
+    assert_eq!((story.received)().len(), received.len());
 }
 
 /// Who is erased is nowhere, and still not written to.
@@ -254,6 +303,7 @@ fn tell(world: World, received: Received) {
     what_comes_back_is_counted(&story, &message);
     the_next_is_skipped(&story, 1);
     a_campaign_reaches_who_can_be_reached(&story);
+    one_click_is_enough(&story);
     erasing_leaves_the_hash(&story, &message);
     // Nothing was given up on the way.
     let queues = story.world.ok(&["queues", "list"]);
@@ -336,7 +386,8 @@ fn over_ses(world: &mut World) -> Received {
         messages
             .flat_map(|of_account| of_account.as_array().unwrap())
             .map(|mail| {
-                format!("Subject: {}\n\n{}", mail["Subject"].as_str().unwrap(), mail["BodyHtml"])
+                let text = |name: &str| mail[name].as_str().unwrap();
+                format!("Subject: {}\n\n{}", text("Subject"), text("BodyHtml"))
             })
             .collect()
     })

@@ -74,7 +74,9 @@ fn what_a_folder_does_not_name_stays_as_it_is() {
     let apply = |audience: &str, topic: &str| {
         let audiences = format!("[[audiences]]\nslug = \"all\"\n{audience}\n");
         let topics = format!("[[topics]]\nslug = \"news\"\n{topic}\n");
-        write(folder.path(), &[("audiences.toml", &audiences), ("topics.toml", &topics)]);
+        let confirm = ("templates/confirm.txt", "---\nsubject = \"s\"\n---\ntext");
+        let files = [("audiences.toml", audiences.as_str()), ("topics.toml", &topics), confirm];
+        write(folder.path(), &files);
         world.ok(&["apply", path, "--yes"]);
         world.ok(&["audiences", "list"]) + &world.ok(&["topics", "list"])
     };
@@ -93,6 +95,23 @@ fn what_a_folder_does_not_name_stays_as_it_is() {
     for said in ["\"double_opt_in\":true", "\"confirm\"", "What is new"] {
         assert!(!shown.contains(said), "{shown}");
     }
+}
+
+#[test]
+fn a_confirmation_needs_a_template_that_is_there_or_comes() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let audience =
+        "[[audiences]]\nslug = \"all\"\nname = \"All\"\nconfirm_template_key = \"confirm\"\n";
+    write(folder.path(), &[("audiences.toml", audience)]);
+    let refused = world.run(&["apply", path, "--yes"]);
+    let told = "audiences.toml: all: confirm_template_key: there is no active template confirm";
+    assert!(refused.code != 0 && refused.stderr.contains(told), "{refused:?}");
+    assert_eq!(world.ok(&["audiences", "list"]), "");
+    write(folder.path(), &[("templates/confirm.txt", "---\nsubject = \"s\"\n---\ntext")]);
+    world.ok(&["apply", path, "--yes"]);
 }
 
 #[test]

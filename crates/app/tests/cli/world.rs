@@ -98,6 +98,21 @@ impl World {
         ran.stdout
     }
 
+    /// Runs a command until what it prints is as it should be. The server is a process of its own with the real time: all that
+    /// can be done is to look again.
+    #[track_caller]
+    pub(crate) fn until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
+        let mut printed = String::new();
+        for _ in 0..300 {
+            printed = self.ok(arguments);
+            if holds(&printed) {
+                return printed;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{arguments:?}: {printed}");
+    }
+
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
@@ -131,6 +146,16 @@ impl World {
 
     /// Starts any command that serves.
     pub(crate) fn start(&self, arguments: &[&str]) -> Server {
+        let mut server = self.spawn(arguments);
+        let line = server.wait_for_line("listening on http://");
+        let address = line.split("http://").nth(1).unwrap();
+        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+        server.address = address[..end.unwrap_or(address.len())].parse().unwrap();
+        server
+    }
+
+    /// Starts any command that takes its time. It has no address.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Server {
         let mut child = self.command(arguments).spawn().unwrap();
         let stderr = child.stderr.take().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
@@ -142,13 +167,7 @@ impl World {
                 }
             }
         });
-        let mut server =
-            Server { child, printed, lines, log: Vec::new(), address: ([0, 0, 0, 0], 0).into() };
-        let line = server.wait_for_line("listening on http://");
-        let address = line.split("http://").nth(1).unwrap();
-        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-        server.address = address[..end.unwrap_or(address.len())].parse().unwrap();
-        server
+        Server { child, printed, lines, log: Vec::new(), address: ([0, 0, 0, 0], 0).into() }
     }
 }
 
@@ -235,6 +254,9 @@ impl Server {
     pub(crate) fn stop(mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.wait(), Some(0), "{:#?}", self.log);
+        // Nobody is named in a log.
+        let named: Vec<_> = self.log.iter().filter(|line| line.contains("@example.")).collect();
+        assert!(named.is_empty(), "{named:#?}");
     }
 }
 
