@@ -10,6 +10,8 @@
 )]
 
 mod campaign;
+mod inbox;
+mod leads;
 mod mail;
 mod postgres_server;
 mod product;
@@ -49,6 +51,10 @@ enum Bench {
     Campaign,
     /// A million people in the middle of a sequence.
     Sequence,
+    /// Inboxes over HTTP: publishing, reading, counting, marking, and ten thousand who watch.
+    Inbox,
+    /// Events of people: how fast they become features, and the work of a day.
+    Leads,
 }
 
 #[tokio::main]
@@ -58,6 +64,8 @@ async fn main() -> anyhow::Result<()> {
         Bench::Store => store::run(arguments.quick).await?,
         Bench::Queue => queue::run(arguments.quick).await?,
         Bench::Mail => mail::run(arguments.quick).await?,
+        Bench::Inbox => inbox::run(arguments.quick).await?,
+        Bench::Leads => leads::run(arguments.quick).await?,
         Bench::Sequence => sequence::run(arguments.quick).await?,
         Bench::Campaign => tokio::task::block_in_place(|| campaign::run(arguments.quick))?,
     };

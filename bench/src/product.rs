@@ -20,8 +20,8 @@ pub(crate) struct Product {
 /// Ends with the value.
 pub(crate) struct Server {
     child: Child,
-    at: SocketAddr,
-    api_key: String,
+    pub(crate) at: SocketAddr,
+    pub(crate) api_key: String,
 }
 
 impl Product {

@@ -16,7 +16,7 @@ use super::place::Place;
 use crate::queue::crew::Crew;
 
 /// As in the default configuration.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 32;
 /// 200 a second.
 const EVERY: Duration = Duration::from_millis(5);
 /// Connections that the steady load goes over.

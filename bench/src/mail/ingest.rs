@@ -23,7 +23,7 @@ use super::signer::Signer;
 use crate::queue::crew::Crew;
 
 /// As in the default configuration.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 32;
 
 pub(super) struct Rates {
     pub(super) accepted: Figures,

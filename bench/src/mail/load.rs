@@ -12,15 +12,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Figures {
-    pub(super) count: usize,
-    pub(super) per_second: f64,
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
+pub(crate) struct Figures {
+    pub(crate) count: usize,
+    pub(crate) per_second: f64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
 }
 
 impl Figures {
-    pub(super) fn of(mut taken: Vec<Duration>, elapsed: Duration) -> Self {
+    pub(crate) fn of(mut taken: Vec<Duration>, elapsed: Duration) -> Self {
         taken.sort_unstable();
         let at = |share: f64| {
             let place = ((taken.len() as f64 * share) as usize).min(taken.len().saturating_sub(1));
@@ -32,15 +32,15 @@ impl Figures {
 }
 
 /// What is asked, and which answer is right.
-pub(super) struct Asked {
-    pub(super) at: SocketAddr,
+pub(crate) struct Asked {
+    pub(crate) at: SocketAddr,
     /// The whole request with this number.
-    pub(super) request: Box<dyn Fn(usize) -> Vec<u8> + Send + Sync>,
-    pub(super) expected: u16,
+    pub(crate) request: Box<dyn Fn(usize) -> Vec<u8> + Send + Sync>,
+    pub(crate) expected: u16,
 }
 
 /// Asks from so many connections until the span is over or so many requests are made.
-pub(super) async fn run(
+pub(crate) async fn run(
     asked: Asked,
     connections: usize,
     (span, most): (Duration, usize),
@@ -73,20 +73,20 @@ pub(super) async fn run(
     Ok(Figures::of(taken, began.elapsed()))
 }
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) async fn open(at: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(at: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(at).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, buffer: Vec::with_capacity(4096) })
     }
 
     /// Asks, and reads the answer to its end.
-    pub(super) async fn ask(&mut self, request: &[u8], expected: u16) -> anyhow::Result<()> {
+    pub(crate) async fn ask(&mut self, request: &[u8], expected: u16) -> anyhow::Result<()> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let head = loop {
@@ -119,7 +119,7 @@ impl Connection {
 }
 
 /// A whole request.
-pub(super) fn request(method_path: &str, headers: &str, body: &str) -> Vec<u8> {
+pub(crate) fn request(method_path: &str, headers: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "{method_path} HTTP/1.1\r\nhost: bench\r\n{headers}content-length: {length}\r\n\r\n{body}"

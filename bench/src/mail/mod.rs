@@ -7,8 +7,8 @@ mod accept;
 mod handoff;
 mod import;
 mod ingest;
-mod load;
-mod place;
+pub(crate) mod load;
+pub(crate) mod place;
 mod signer;
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ async fn measure(
 
     let clerk = Arc::new(Clerk::default());
     let handoff = handoff::measure(&place, &clerk, (sizes.span, sizes.messages)).await?;
-    report.line("From the request to the sender, everybody new, 16 messages at once:\n");
+    report.line("From the request to the sender, everybody new, 32 messages at once:\n");
     report
         .line("| load | accepted/s | handed over/s | p50 ms | p99 ms |\n|---|---:|---:|---:|---:|");
     let (steady, saturated) = (handoff.steady, handoff.saturated);

@@ -20,37 +20,42 @@ use tidings_delivery::senders::{self, NewSender};
 use tidings_delivery::templates::{self, Content, Put, Templates, Then};
 use tidings_delivery::transactional::{self, Messages};
 use tidings_http_api::{Api, Draining, Limits, Services, around, provider, router, v1};
+use tidings_inbox::Inbox;
+use tidings_inbox::tokens::Tokens;
 use tidings_jobs::Handler;
 use tidings_kernel::{Clock, Sender, SystemClock};
 use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
 use tidings_signals::sns::{Settings, Sns};
-use tidings_sql::{Database, SqlItems, SqlQueues};
+use tidings_sql::{Database, SqlItems, SqlQueues, Streams};
 use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 /// A workspace with a client that may ask as often as it likes.
-pub(super) struct Place {
-    pub(super) access: Access,
-    pub(super) cx: Cx,
-    pub(super) queues: SqlQueues,
-    pub(super) at: SocketAddr,
+pub(crate) struct Place {
+    pub(crate) access: Access,
+    pub(crate) cx: Cx,
+    pub(crate) queues: SqlQueues,
+    pub(crate) at: SocketAddr,
     /// For the header.
-    pub(super) api_key: String,
+    pub(crate) api_key: String,
+    pub(crate) tokens: Tokens,
     templates: Templates,
     /// Gone with the value.
     _server: JoinSet<()>,
 }
 
 impl Place {
-    pub(super) async fn open(
+    pub(crate) async fn open(
         database: &Database,
         metrics: &PrometheusHandle,
         sns: Settings,
     ) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let items = Arc::new(SqlItems::new(database.clone(), Arc::clone(&clock)));
+        let streams = Streams::Expiries;
+        let items = SqlItems::with_streams(database.clone(), Arc::clone(&clock), streams);
+        let items = Arc::new(items);
         let queues = SqlQueues::new(database.clone(), Arc::clone(&clock));
         let access = Access::new(database.clone(), Arc::clone(&items) as Arc<_>, clock);
         let workspace = workspaces::create(&access, "bench".parse()?).await?;
@@ -59,14 +64,19 @@ impl Place {
 
         let templates = Templates::default();
         let limits = Limits::uniform(1 << 20, Duration::from_secs(30));
+        let links = Links::load(database, "https://mail.example.org", access.now()).await?;
+        let tokens = Tokens::new(links.signing_keys().clone());
         let services = Services {
             access: access.clone(),
             messages: Messages::new(templates.clone()),
-            links: Links::load(database, "https://mail.example.org", access.now()).await?,
+            tokens: tokens.clone(),
+            links,
             replies: Replies::new(access.clone(), None),
             versions: Versions::default(),
             targets: Targets::new(false),
             provider_suppressions: None,
+            inbox: Arc::new(Inbox::new()),
+            draining: Draining::default(),
         };
         let api =
             Api { engine: items, metrics: metrics.clone(), draining: Draining::default(), limits };
@@ -80,11 +90,11 @@ impl Place {
         let at = listener.local_addr()?;
         let mut server = JoinSet::new();
         server.spawn(serve(listener, routes));
-        Ok(Self { access, cx, queues, at, api_key, templates, _server: server })
+        Ok(Self { access, cx, queues, at, api_key, tokens, templates, _server: server })
     }
 
     /// Who works on the queue of transactional mail, and hands it to this sender.
-    pub(super) async fn transactional(
+    pub(crate) async fn transactional(
         &self,
         sender: Arc<dyn Sender>,
     ) -> anyhow::Result<Arc<dyn Handler>> {
@@ -138,7 +148,7 @@ async fn furnish(cx: &Cx) -> anyhow::Result<String> {
     Ok(keys::create(cx, create).await?.api_key.expose())
 }
 
-pub(super) async fn serve(listener: TcpListener, routes: Router) {
+pub(crate) async fn serve(listener: TcpListener, routes: Router) {
     let service = TowerToHyperService::new(routes);
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {

@@ -1,0 +1,562 @@
+// The inbox as people meet it: the real server, a real Chromium, and what a hand, a keyboard or a stranger does.
+
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+
+import { badge, bell, elsewhere, focused, heard, launch, row, sees, tabs, titles, unread, visit } from './browser.mjs';
+import { Server } from './server.mjs';
+
+let server;
+let browser;
+
+before(async () => {
+  server = await Server.start();
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.end();
+});
+
+// A test with a browser of its own, in which nothing may go wrong unseen.
+function story(name, tell, options = {}) {
+  test(name, { timeout: 60_000 }, async () => {
+    const context = await browser.newContext({ viewport: { width: 900, height: 700 }, ...options });
+    context.setDefaultTimeout(15_000);
+    const pages = [];
+    context.on('page', (page) => pages.push(page));
+    try {
+      await tell(context);
+      assert.deepEqual(pages.flatMap((page) => page.wrong ?? []), []);
+    } finally {
+      await context.close();
+    }
+  });
+}
+
+const publish = async (user, ...all) => {
+  for (const title of all) await server.publish(user, { title });
+};
+
+test('the widget is one small script', async () => {
+  const answer = await fetch(`${server.base}/inbox/widget.js`);
+  assert.equal(answer.headers.get('content-type'), 'text/javascript; charset=utf-8');
+  assert.equal(answer.headers.get('content-encoding'), 'gzip');
+  const text = await answer.text();
+  const asItIs = await fetch(`${server.base}/inbox/widget.js`, { headers: { 'accept-encoding': 'identity' } });
+  assert.equal(asItIs.headers.get('content-encoding'), null);
+  assert.equal(await asItIs.text(), text, 'the compressed copy is the same');
+  const [plain, small] = [Buffer.byteLength(text), gzipSync(text, { level: 9 }).length];
+  assert.ok(small < 15_000, `${small} bytes in gzip`);
+  assert.ok(plain < 45_000, `${plain} bytes`);
+});
+
+story('the badge is exact, and the newest message stands first', async (context) => {
+  await publish('ada', 'One', 'Two', 'Three');
+  const page = await visit(server, context, 'ada');
+  await sees(() => badge(page), '3');
+  assert.equal(await bell(page).getAttribute('aria-label'), 'Notifications, 3 unread');
+  await bell(page).click();
+  await sees(() => titles(page), ['Three', 'Two', 'One']);
+  assert.deepEqual(await unread(page), ['Three', 'Two', 'One']);
+  assert.deepEqual(await heard(page, 'open'), [null]);
+});
+
+story('more than ninety-nine are not counted out, and come page by page', async (context) => {
+  await Promise.all(Array.from({ length: 105 }, (_, n) => publish('many', `Message ${n}`)));
+  const page = await visit(server, context, 'many');
+  await sees(() => badge(page), '99+');
+  await bell(page).click();
+  await sees(async () => (await titles(page)).length >= 30, true);
+  assert.ok((await titles(page)).length < 105);
+  await sees(async () => {
+    await page.locator('.scroll').evaluate((one) => one.scrollTo(0, one.scrollHeight));
+    return new Set(await titles(page)).size;
+  }, 105);
+  assert.equal(await page.locator('.more').isVisible(), false);
+});
+
+story('an empty inbox says so', async (context) => {
+  const page = await visit(server, context, 'nobody');
+  await bell(page).click();
+  await page.getByText('You are all caught up').waitFor();
+  assert.equal(await badge(page), '');
+  assert.equal(await page.locator('.tabs').isVisible(), false);
+});
+
+story('a tab shows one category and its count', async (context) => {
+  await publish('tabs', 'Plain');
+  await server.publish('tabs', { title: 'Bill', category: 'billing' });
+  await server.publish('tabs', { title: 'Paid', category: 'billing' });
+  await server.publish('tabs', { title: 'Login', category: 'security_alerts' });
+  const page = await visit(server, context, 'tabs');
+  await bell(page).click();
+  await sees(() => tabs(page), ['All4', 'Billing2', 'Security alerts1']);
+  await page.getByRole('tab', { name: 'Billing' }).click();
+  await sees(() => titles(page), ['Paid', 'Bill']);
+  await row(page, 'Paid').locator('.title').click();
+  await sees(() => tabs(page), ['All3', 'Billing1', 'Security alerts1']);
+  await page.getByRole('tab', { name: 'All' }).click();
+  await sees(() => titles(page), ['Login', 'Paid', 'Bill', 'Plain']);
+  assert.deepEqual(await unread(page), ['Login', 'Bill', 'Plain']);
+});
+
+story('marks are made on the server: read, unread, archived and back', async (context) => {
+  await publish('marks', 'First', 'Second', 'Third');
+  const page = await visit(server, context, 'marks');
+  const says = async () => [await badge(page), (await server.counts('marks')).unread];
+  await bell(page).click();
+  await row(page, 'First').locator('.title').click();
+  await sees(says, ['2', 2]);
+  await sees(() => heard(page, 'read'), [null]);
+  await row(page, 'Second').hover();
+  await row(page, 'Second').getByRole('button', { name: 'Mark as read' }).click();
+  await sees(says, ['1', 1]);
+  await row(page, 'First').getByRole('button', { name: 'Mark as unread' }).click();
+  await sees(says, ['2', 2]);
+  await row(page, 'Third').getByRole('button', { name: 'Archive' }).click();
+  await sees(() => titles(page), ['Second', 'First']);
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await sees(() => titles(page), ['Third', 'Second', 'First']);
+  await row(page, 'Third').getByRole('button', { name: 'Archive' }).click();
+  await page.getByLabel('Show', { exact: true }).selectOption('Archived');
+  await sees(() => titles(page), ['Third']);
+  await row(page, 'Third').getByRole('button', { name: 'Move to inbox' }).click();
+  await page.getByLabel('Show', { exact: true }).selectOption('Inbox');
+  await sees(() => titles(page), ['Third', 'Second', 'First']);
+  // What was done is still so when the page is loaded anew.
+  const counted = await server.counts('marks');
+  await page.reload();
+  await sees(() => badge(page), String(counted.unread));
+});
+
+story('all of a tab are marked read, but not what nobody has seen yet', async (context) => {
+  await server.publish('all', { title: 'Bill', category: 'billing' });
+  await publish('all', 'Old', 'New');
+  // Without a stream, the page does not hear of what comes later.
+  await context.route('**/stream', (route) => route.abort());
+  const page = await visit(server, context, 'all');
+  await bell(page).click();
+  await sees(() => tabs(page), ['All3', 'Billing1']);
+  await page.getByRole('tab', { name: 'Billing' }).click();
+  await sees(() => titles(page), ['Bill']);
+  await page.getByRole('button', { name: 'Mark all read' }).click();
+  await sees(() => tabs(page), ['All2', 'Billing']);
+  await page.getByRole('tab', { name: 'All' }).click();
+  await sees(() => unread(page), ['New', 'Old']);
+  await publish('all', 'Unseen');
+  await page.getByRole('button', { name: 'Mark all read' }).click();
+  await sees(async () => (await server.counts('all')).unread, 1);
+  await sees(() => badge(page), '1');
+  await page.reload();
+  await bell(page).click();
+  await sees(() => unread(page), ['Unseen']);
+});
+
+story('a message arrives by itself, is announced, and is told to the page', async (context) => {
+  const page = await visit(server, context, 'live');
+  await bell(page).click();
+  await page.getByText('You are all caught up').waitFor();
+  await publish('live', 'Hello');
+  await sees(() => titles(page), ['Hello']);
+  await sees(() => badge(page), '1');
+  await sees(() => page.locator('.sr[role=status]').textContent(), 'New message: Hello');
+  await page.keyboard.press('Escape');
+  await publish('live', 'Again');
+  await sees(() => badge(page), '2');
+  assert.deepEqual(await heard(page, 'message'), ['Hello', 'Again']);
+  await bell(page).click();
+  await sees(() => titles(page), ['Again', 'Hello']);
+  // None, one and two: told when they change, whichever way they come.
+  assert.deepEqual(await heard(page, 'counts'), [null, null, null]);
+});
+
+story('what is for everyone reaches everyone', async (context) => {
+  const attributes = 'inbox="NEWS"';
+  const pages = [];
+  for (const user of ['eve', 'finn']) pages.push(await visit(server, context, user, { attributes }));
+  await server.publish('everyone', { title: 'A holiday' }, 'NEWS');
+  for (const page of pages) await sees(() => badge(page), '1');
+  await pages[0].bringToFront();
+  await bell(pages[0]).click();
+  await row(pages[0], 'A holiday').locator('.title').click();
+  await sees(() => badge(pages[0]), '');
+  assert.equal(await badge(pages[1]), '1');
+});
+
+story('tabs of one user share one stream, and agree', async (context) => {
+  const streams = [];
+  context.on('request', (request) => { if (request.url().endsWith('/stream')) streams.push(request); });
+  await publish('twice', 'One', 'Two');
+  const first = await visit(server, context, 'twice');
+  await sees(() => badge(first), '2');
+  await sees(() => streams.length, 1);
+  const second = await visit(server, context, 'twice');
+  await sees(() => badge(second), '2');
+  await bell(second).click();
+  await row(second, 'One').locator('.title').click();
+  for (const page of [first, second]) await sees(() => badge(page), '1');
+  await publish('twice', 'Three');
+  for (const page of [first, second]) await sees(() => badge(page), '2');
+  await sees(() => titles(second), ['Three', 'Two', 'One']);
+  assert.equal(streams.length, 1);
+  // The other one takes over when the tab with the stream is closed, and what comes meanwhile is not lost.
+  await first.close();
+  await publish('twice', 'Four');
+  await sees(() => titles(second), ['Four', 'Three', 'Two', 'One']);
+  await sees(() => streams.length, 2);
+  await sees(() => heard(second, 'message'), ['Three', 'Four']);
+});
+
+story('two users in one browser do not hear of each other', async (context) => {
+  const ours = await visit(server, context, 'ours');
+  const theirs = await visit(server, context, 'theirs');
+  await publish('ours', 'Secret');
+  await sees(() => badge(ours), '1');
+  await publish('theirs', 'Public');
+  await sees(() => heard(theirs, 'message'), ['Public']);
+  assert.deepEqual(await heard(ours, 'message'), ['Secret']);
+});
+
+story('a restart of the server loses nothing', async (context) => {
+  await publish('restart', 'Before');
+  const page = await visit(server, context, 'restart');
+  await bell(page).click();
+  await publish('restart', 'Live');
+  await sees(() => titles(page), ['Live', 'Before']);
+  await server.kill();
+  await page.getByText('Connection lost').waitFor();
+  await server.serve();
+  await publish('restart', 'Meanwhile one', 'Meanwhile two');
+  await sees(() => titles(page), ['Meanwhile two', 'Meanwhile one', 'Live', 'Before']);
+  await sees(() => badge(page), '4');
+  await page.getByText('Connection lost').waitFor({ state: 'hidden' });
+  await sees(() => heard(page, 'message'), ['Live', 'Meanwhile one', 'Meanwhile two']);
+});
+
+story('a page without a network says so, and goes on when it is back', async (context) => {
+  await publish('offline', 'One');
+  const page = await visit(server, context, 'offline');
+  await bell(page).click();
+  await sees(() => titles(page), ['One']);
+  await context.setOffline(true);
+  await page.getByText('You are offline').waitFor();
+  await row(page, 'One').locator('.title').click();
+  await page.locator('.toast').getByText('That did not work').waitFor();
+  await sees(() => unread(page), ['One']); // taken back
+  await context.setOffline(false);
+  await page.getByText('You are offline').waitFor({ state: 'hidden' });
+  await publish('offline', 'Two');
+  await sees(() => titles(page), ['Two', 'One']);
+});
+
+story('a page that nobody has looked at for long lets go of its stream, and catches up', async (context) => {
+  const [begun, ended] = [[], []];
+  const ofStream = (list) => (request) => { if (request.url().endsWith('/stream')) list.push(request); };
+  context.on('request', ofStream(begun));
+  context.on('requestfailed', ofStream(ended));
+  await context.clock.install();
+  const page = await visit(server, context, 'away');
+  const turn = (hidden) => page.evaluate((now) => {
+    Object.defineProperty(document, 'hidden', { value: now, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, hidden);
+  await sees(() => heard(page, 'counts'), [null]);
+  await sees(() => begun.length, 1);
+  await turn(true);
+  await publish('away', 'Still listening');
+  await sees(() => badge(page), '1');
+  await context.clock.fastForward('06:00');
+  await sees(() => ended.length, 1);
+  await publish('away', 'Unheard');
+  await turn(false);
+  await sees(() => badge(page), '2');
+  await sees(() => heard(page, 'message'), ['Still listening', 'Unheard']);
+  assert.equal(begun.length, 2);
+});
+
+story('an error can be tried again', async (context) => {
+  await publish('retry', 'One');
+  // Without a stream, which would have it loaded again by itself.
+  await context.route('**/stream', (route) => route.abort());
+  await context.route('**/messages?*', (route) => route.fulfill({ status: 500, body: '{}' }));
+  const page = await visit(server, context, 'retry');
+  await bell(page).click();
+  await page.getByText('Messages could not be loaded').waitFor();
+  assert.ok((await heard(page, 'error')).length > 0);
+  await context.unroute('**/messages?*');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await sees(() => titles(page), ['One']);
+});
+
+story('a token that is too old is renewed, by the refresh token or by the page', async (context) => {
+  await publish('old', 'One');
+  const good = await server.tokens('old');
+  const refreshed = await visit(server, context, 'old', { tokens: { ...good, token: 'tdu_old' } });
+  await sees(() => badge(refreshed), '1');
+  assert.deepEqual(await heard(refreshed, 'token'), [null]);
+
+  const { token } = await server.tokens('old');
+  const asked = await visit(server, context, 'old', { tokens: { token: 'tdu_old', refresh_token: '' } });
+  await sees(async () => (await heard(asked, 'error')).length > 0, true);
+  await bell(asked).click();
+  await asked.getByText('Your session has ended').waitFor();
+  await asked.keyboard.press('Escape');
+  await asked.evaluate((given) => {
+    const inbox = document.querySelector('tidings-inbox');
+    inbox.getToken = async () => given;
+    inbox.removeAttribute('token');
+  }, token);
+  await sees(() => badge(asked), '1');
+});
+
+story('an app of another origin has its inbox here, if the settings allow it', async (context) => {
+  const [allowed, refused] = [await elsewhere(), await elsewhere()];
+  try {
+    await server.ask('PUT', '/v1/inbox-settings', { allowed_origins: [allowed.origin] });
+    const attributes = `server="${server.base}"`;
+    const page = await visit(server, context, 'cross', { attributes, app: allowed });
+    await publish('cross', 'One');
+    await sees(() => badge(page), '1');
+    await bell(page).click();
+    await row(page, 'One').locator('.title').click();
+    await sees(async () => (await server.counts('cross')).unread, 0);
+    const other = await visit(server, context, 'cross', { attributes, app: refused });
+    await bell(other).click();
+    await other.getByText('Messages could not be loaded').waitFor();
+  } finally {
+    for (const app of [allowed, refused]) {
+      app.closeAllConnections();
+      app.close();
+    }
+  }
+});
+
+story('everything can be done by keyboard', async (context) => {
+  await server.publish('keys', { title: 'Bill', category: 'billing' });
+  await publish('keys', 'Plain');
+  const page = await visit(server, context, 'keys');
+  const press = async (...all) => { for (const key of all) await page.keyboard.press(key); };
+  await sees(() => badge(page), '2');
+  await press('Tab', 'Tab');
+  assert.equal(await focused(page), 'bell');
+  assert.equal(await bell(page).getAttribute('aria-expanded'), 'false');
+  await press('Enter');
+  await sees(() => focused(page), 'panel');
+  assert.equal(await bell(page).getAttribute('aria-expanded'), 'true');
+  await page.getByRole('dialog', { name: 'Notifications' }).waitFor();
+  await sees(() => titles(page), ['Plain', 'Bill']);
+  await press('Tab', 'Tab', 'Tab');
+  assert.equal(await focused(page), 'tab');
+  await press('ArrowRight');
+  await sees(() => titles(page), ['Bill']);
+  assert.equal(await page.getByRole('tab', { selected: true }).textContent(), 'Billing1');
+  await press('ArrowRight');
+  await sees(() => titles(page), ['Plain', 'Bill']);
+  await press('Tab');
+  assert.equal(await focused(page), 'title');
+  const ring = await page.locator('.title').first().evaluate((one) => getComputedStyle(one, '::after').outlineStyle);
+  assert.equal(ring, 'solid');
+  await press('ArrowDown', 'Enter');
+  await sees(() => unread(page), ['Plain']);
+  assert.equal(await focused(page), 'title'); // still there, though the row was made anew
+  await press('ArrowUp', 'Tab', 'Space'); // "Mark as read" of the first
+  await sees(() => badge(page), '');
+  assert.equal(await focused(page), 'icon');
+  await press('Tab', 'Enter'); // "Archive"
+  await sees(() => titles(page), ['Bill']);
+  assert.equal(await focused(page), 'title');
+  await press('Escape');
+  await sees(() => focused(page), 'bell');
+  assert.equal(await page.getByRole('dialog').count(), 0);
+});
+
+story('a click leads where the message says, unless the page takes over', async (context) => {
+  await server.publish('click', { title: 'Go', cta_uri: '/somewhere?a=1' });
+  const page = await visit(server, context, 'click');
+  await page.evaluate(() => addEventListener('tidings-inbox:click', (event) => {
+    event.preventDefault();
+    window.followed = event.detail.uri;
+  }, { once: true }));
+  await bell(page).click();
+  await row(page, 'Go').locator('.title').click();
+  assert.equal(await page.evaluate(() => window.followed), `${server.base}/somewhere?a=1`);
+  assert.equal(page.url(), `${server.base}/app`);
+  await sees(async () => (await server.counts('click')).unread, 0);
+  await publish('click', 'Other');
+  await server.publish('click', { title: 'Leave', cta_uri: '/left' });
+  await page.route('**/left', (route) => route.fulfill({ body: 'left' }));
+  await bell(page).click();
+  await row(page, 'Leave').locator('.title').click();
+  await page.waitForURL('**/left');
+  // The mark is made although the page is gone.
+  await sees(async () => (await server.counts('click')).unread, 1);
+});
+
+const hostile = '<img src=x onerror="alert(1)"><script>alert(2)</script>';
+
+story('what a stranger writes stays text', async (context) => {
+  const bodies = [
+    hostile, { text: hostile }, { [hostile]: hostile },
+    { blocks: [{ type: 'heading', text: hostile }, { text: 'x', url: 'javascript:alert(3)' }, null, 7] },
+    '[a](javascript:alert(4)) [b](java\nscript:alert(5)) [c](data:text/html,x) [d](mailto:a@example.org)',
+    '**<b>** `<i>` https://example.org/"onmouseover="alert(6) *x*', '['.repeat(5000) + '*'.repeat(5000),
+  ];
+  for (const [n, body] of bodies.entries()) await server.publish('xss', { title: `${n} ${hostile}`, body });
+  const page = await visit(server, context, 'xss');
+  await bell(page).click();
+  await sees(async () => (await titles(page)).length, bodies.length);
+  assert.equal((await titles(page)).at(-1), `0 ${hostile}`);
+  const inside = await page.locator('tidings-inbox').evaluate(({ shadowRoot: root }) => ({
+    strange: root.querySelectorAll('img, script, iframe, style, b, i').length,
+    links: [...root.querySelectorAll('.body a')].map((one) => one.href),
+    handlers: [...root.querySelectorAll('*')].flatMap((one) => one.getAttributeNames()).filter((one) => /^on/.test(one)),
+  }));
+  assert.deepEqual(inside, { strange: 0, links: ['https://example.org/', 'mailto:a@example.org'], handlers: [] });
+  for (const title of await page.locator('.item .title').all()) await title.click();
+  await sees(() => badge(page), '');
+});
+
+story('a message leads only to addresses that a page may go to', async (context) => {
+  // Whatever the server lets through: the widget does not rely on it.
+  const uris = ['javascript:alert(1)', 'JaVaScRiPt:alert(2)', 'java\tscript:alert(3)',
+    'data:text/html,<script>alert(4)</script>', 'vbscript:x', 'blob:x', 'myapp://orders/7', 'other://x', '/relative',
+    'https://example.org/x', 'http://[broken'];
+  const messages = uris.map((uri, n) => ({ id: `ID${n + 10}`, title: `T${n}`, cta_uri: uri, received: 1, unread: true }));
+  await context.route('**/messages?*', (route) => route.fulfill({ json: { messages, next_cursor: null } }));
+  const page = await visit(server, context, 'uris', { attributes: 'app-schemes="myapp javascript"' });
+  await bell(page).click();
+  await sees(async () => (await titles(page)).length, uris.length);
+  const links = await page.locator('.item a.title').evaluateAll((all) => all.map((one) => one.href).sort());
+  assert.deepEqual(links, [`${server.base}/relative`, 'https://example.org/x', 'myapp://orders/7'].sort());
+});
+
+story('the strictest policy of a page is kept, and nothing is made of HTML', async (context) => {
+  await server.publish('policy', { title: 'One', body: '**Bold** and <b>not</b>' });
+  const policy = `default-src 'none'; script-src 'nonce-page' ${server.base}; connect-src ${server.base};
+    require-trusted-types-for 'script'`.replace(/\s+/g, ' ');
+  const page = await visit(server, context, 'policy', { policy });
+  await bell(page).click();
+  await sees(() => titles(page), ['One']);
+  assert.equal(await page.locator('.panel').evaluate((one) => getComputedStyle(one).display), 'flex');
+  await row(page, 'One').locator('.title').click();
+  await sees(() => badge(page), '');
+});
+
+story('a page may show bodies in its own way, and in its own words', async (context) => {
+  await server.publish('own', { title: 'Chart', body: { points: [1, 2, 3] } });
+  await publish('own', 'Text');
+  const page = await visit(server, context, 'own');
+  await page.evaluate(() => {
+    const inbox = document.querySelector('tidings-inbox');
+    inbox.messages = { title: 'Tidings', markAll: 'Done with these' };
+    inbox.renderBody = ({ body }, element) => {
+      if (!body.points) return false;
+      element.textContent = `${body.points.length} points`;
+      return true;
+    };
+  });
+  await bell(page).click();
+  await page.getByRole('dialog', { name: 'Tidings' }).waitFor();
+  await page.getByText('Done with these').waitFor();
+  await page.getByText('3 points').waitFor();
+  await page.getByText('Something new.').waitFor();
+});
+
+story('it may be a part of the page instead of a bell', async (context) => {
+  await publish('page', 'One');
+  const page = await visit(server, context, 'page', { attributes: 'mode="page"' });
+  await sees(() => titles(page), ['One']);
+  assert.equal(await bell(page).count(), 0);
+  await publish('page', 'Two');
+  await sees(() => titles(page), ['Two', 'One']);
+});
+
+// The contrast of two colours as WCAG computes it, of every text on display.
+const contrasts = (page) => page.locator('tidings-inbox').evaluate(({ shadowRoot: root }) => {
+  const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const channels = (colour, below) => {
+    canvas.fillStyle = below;
+    canvas.fillRect(0, 0, 1, 1);
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const linear = (value) => (value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  const light = (rgb) => {
+    const [r, g, b] = rgb.map((value) => linear(value / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (node) => {
+    for (let one = node; one; one = one.parentElement) {
+      const { backgroundColor } = getComputedStyle(one);
+      if (backgroundColor !== 'rgba(0, 0, 0, 0)') return backgroundColor;
+    }
+    return 'white';
+  };
+  const wanted = ['.heading', '.quiet', '.tab', '.tab span', '.title', '.time', '.body', '.body a', '.body code', '.chip',
+    '.badge'];
+  return Object.fromEntries(wanted.map((name) => {
+    const node = root.querySelector(name);
+    const back = ground(node);
+    const pair = [light(channels(getComputedStyle(node).color, back)), light(channels(back, 'white'))];
+    return [name, (Math.max(...pair) + 0.05) / (Math.min(...pair) + 0.05)];
+  }));
+});
+
+for (const [scheme, other, ground] of [['light', 'dark', 'rgb(255, 255, 255)'], ['dark', 'light', 'rgb(25, 27, 32)']]) {
+  story(`in the ${scheme}, everything can be read`, async (context) => {
+    const body = 'Text `code` [link](https://example.org)';
+    await server.publish(scheme, { title: 'Title', body, category: 'billing' });
+    const page = await visit(server, context, scheme);
+    const panel = page.locator('.panel');
+    await bell(page).click();
+    await sees(() => titles(page), ['Title']);
+    await panel.evaluate((one) => Promise.all(one.getAnimations().map((animation) => animation.finished)));
+    assert.equal(await panel.evaluate((one) => getComputedStyle(one).backgroundColor), ground);
+    const low = Object.entries(await contrasts(page)).filter(([, contrast]) => contrast < 4.5);
+    assert.deepEqual(low, []);
+    // The page may decide otherwise, and give colours of its own.
+    await page.locator('tidings-inbox').evaluate((one, theme) => one.setAttribute('theme', theme), other);
+    assert.notEqual(await panel.evaluate((one) => getComputedStyle(one).backgroundColor), ground);
+    await page.addStyleTag({ content: 'tidings-inbox { --tidings-bg: rgb(1, 2, 3) }' });
+    assert.equal(await panel.evaluate((one) => getComputedStyle(one).backgroundColor), 'rgb(1, 2, 3)');
+  }, { colorScheme: scheme });
+}
+
+story('on a phone it is a sheet over the whole width', async (context) => {
+  await publish('phone', 'One');
+  const page = await visit(server, context, 'phone');
+  await bell(page).tap();
+  await sees(() => titles(page), ['One']);
+  await sees(async () => {
+    const { x, width, y, height } = await page.locator('.panel').boundingBox();
+    return [x, width, Math.round(y + height)];
+  }, [0, 390, 760]);
+  await row(page, 'One').getByRole('button', { name: 'Mark as read' }).tap(); // there without hovering
+  await sees(() => badge(page), '');
+  await page.getByRole('button', { name: 'Close' }).tap();
+  await sees(() => page.getByRole('dialog').count(), 0);
+}, { viewport: { width: 390, height: 760 }, hasTouch: true, isMobile: true });
+
+story('in a right-to-left page it is mirrored, and stays inside', async (context) => {
+  await publish('rtl', 'One');
+  const page = await visit(server, context, 'rtl', { html: 'dir="rtl" lang="ar"' });
+  await bell(page).click();
+  await sees(() => titles(page), ['One']);
+  const at = await page.locator('.panel').boundingBox();
+  assert.ok(at.x >= 0 && at.x < 20, `at ${at.x}`);
+  // The dot stands before the title.
+  await sees(() => page.locator('.item').evaluate((one) => {
+    const right = (node) => node.getBoundingClientRect().right;
+    return parseFloat(getComputedStyle(one, '::before').right) < right(one) - right(one.querySelector('.title'));
+  }), true);
+});
+
+story('who wants no motion sees none', async (context) => {
+  const page = await visit(server, context, 'still');
+  await bell(page).click();
+  assert.equal(await page.locator('.panel').evaluate((one) => one.getAnimations().length), 0);
+}, { reducedMotion: 'reduce' });
