@@ -1,7 +1,8 @@
 //! MJML becomes HTML when a template is saved; its Liquid comes out as it went in.
 //!
 //! MJML is no XML once Liquid stands in it (`{% if a < b %}`), so every run of Liquid is a plain word while `mrml` works, and
-//! is put back afterwards. Between sections and columns, where only elements may stand, the word is wrapped in `<mj-raw>`.
+//! is put back afterwards; so is a `>` that its parser would stumble over. Between sections and columns, where only elements
+//! may stand, the word is wrapped in `<mj-raw>`.
 
 use std::collections::BTreeMap;
 
@@ -176,15 +177,8 @@ fn tag_end(source: &str, from: usize) -> usize {
     let mut at = from;
     let mut quote = None;
     while at < bytes.len() {
-        let liquid = if bytes[at..].starts_with(b"{{") {
-            source[at..].find("}}")
-        } else if bytes[at..].starts_with(b"{%") {
-            source[at..].find("%}")
-        } else {
-            None
-        };
-        if let Some(length) = liquid {
-            at += length + 2;
+        if let Some(end) = liquid_end(source, at) {
+            at = end;
             continue;
         }
         match (quote, bytes[at]) {
@@ -196,6 +190,16 @@ fn tag_end(source: &str, from: usize) -> usize {
         at += 1;
     }
     source.len()
+}
+
+/// After the Liquid that begins here, if any does.
+fn liquid_end(source: &str, at: usize) -> Option<usize> {
+    let close = match source.as_bytes()[at..] {
+        [b'{', b'{', ..] => "}}",
+        [b'{', b'%', ..] => "%}",
+        _ => return None,
+    };
+    source[at..].find(close).map(|length| at + length + 2)
 }
 
 fn lint(elements: &[Element<'_>], place: &dyn Fn(usize, String) -> Fault) -> Vec<Fault> {
@@ -278,14 +282,20 @@ fn hide(source: &str, elements: &[Element<'_>]) -> Hidden {
     Hidden { text, runs }
 }
 
-/// Whatever is not text.
+/// Whatever is not text, and what the parser of MJML cannot read.
 fn liquid_runs(source: &str) -> Vec<std::ops::Range<usize>> {
     let mut runs = Vec::new();
     let mut at = 0;
+    let mut unreadable = unreadable(source).into_iter().peekable();
     let texts = scan(source).unwrap_or_default().into_iter();
     for piece in texts.filter(|piece| matches!(piece.kind, Kind::Text(_))) {
         if piece.start > at {
             runs.push(at..piece.start);
+        }
+        while let Some(found) = unreadable.next_if(|found| *found < piece.end) {
+            if found >= piece.start {
+                runs.push(found..found + 1);
+            }
         }
         at = piece.end;
     }
@@ -293,6 +303,30 @@ fn liquid_runs(source: &str) -> Vec<std::ops::Range<usize>> {
         runs.push(at..source.len());
     }
     runs
+}
+
+/// Each `>` between tags whose second byte before is in the middle of a character: looking back for a `]]>` there,
+/// htmlparser 0.2 would cut the character in two, and panic.
+fn unreadable(source: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(offset) = source[at..].find(['<', '>', '{']) {
+        let place = at + offset;
+        let rest = &source[place..];
+        at = if rest.starts_with('{') {
+            liquid_end(source, place).unwrap_or(place + 1)
+        } else if rest.starts_with("<!--") {
+            rest.find("-->").map_or(source.len(), |end| place + end + 3)
+        } else if rest.starts_with('<') {
+            tag_end(source, place + 1)
+        } else {
+            if place >= 2 && !source.is_char_boundary(place - 2) {
+                found.push(place);
+            }
+            place + 1
+        };
+    }
+    found
 }
 
 /// The elements around a place that only moves forward.

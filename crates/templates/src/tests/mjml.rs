@@ -47,6 +47,15 @@ fn liquid_may_stand_in_attributes_and_between_elements() {
 }
 
 #[test]
+fn a_greater_than_sign_may_follow_any_letter() {
+    let text = "日> é]> {% if 1 < 2 %}ü>{% endif %}<a title=\"Café\" href=\"https://é\">ß></a>";
+    let html = rendered(&section(&format!("<mj-text>{text}</mj-text>")), json!({})).html.unwrap();
+    for wanted in ["日>", "é]>", "ü>", "title=\"Café\"", "ß>"] {
+        assert!(html.contains(wanted), "{wanted}: {html}");
+    }
+}
+
+#[test]
 fn raw_liquid_stays_raw() {
     let source = section(
         "<mj-text>{% raw %}{{ as is }}{% endraw %}{% comment %}gone{% endcomment %}</mj-text>",

@@ -57,6 +57,12 @@ fn source() -> impl Strategy<Value = String> {
         "</mj-text>",
         "url_decode",
         "<!--",
+        "日>",
+        "é]>",
+        "<b title=\"é\">",
+        "</b>",
+        "<br/>",
+        "'",
     ];
     prop::collection::vec(prop_oneof![4 => prop::sample::select(words.to_vec()).prop_map(str::to_owned), 1 => ".{0,3}"], 0..24)
         .prop_map(|parts| parts.concat())
