@@ -11,6 +11,18 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// The same for somebody else who waited for it.
+    pub fn shared(&self) -> Self {
+        use tidings_kernel::StoreError as E;
+        match self {
+            Self::Relations(error) => Self::Relations(error.clone()),
+            Self::Items(error) if self.is_passing() => {
+                E::Unavailable(error.to_string().into()).into()
+            }
+            Self::Items(error) => E::Failed(error.to_string().into()).into(),
+        }
+    }
+
     /// Whether asking again in a moment may help.
     pub fn is_passing(&self) -> bool {
         match self {

@@ -28,7 +28,7 @@ pub(crate) use later::outgoing;
 pub use list::{Filter, Listed, Position, list, list_of_installation};
 
 /// On whose behalf something is done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Actor {
     Key(PublicId),
     /// Somebody with access to the machine, by the command line.

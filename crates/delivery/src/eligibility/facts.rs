@@ -7,11 +7,11 @@ use tidings_kernel::{Condition, EmailAddress, Item, ItemStore, Query, tables};
 use tidings_people::consent::Status;
 use tidings_people::keys;
 use tidings_people::suppression::{Against, Gate, Kind};
-use tidings_sql::{DatabaseError, Tx};
 
+use super::many::{self, ManyRelations};
 use super::rules::{Cap, Policy};
 use super::settings::Sending;
-use super::{Question, Reason, many};
+use super::{Question, Reason};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact, and none follows from another")]
@@ -48,27 +48,21 @@ pub struct Standing {
     pub unsubscribed_at: Option<Timestamp>,
 }
 
-/// What the relations say, read in somebody's transaction.
-pub(crate) struct Relations {
+/// What the relations say.
+pub(super) struct Relations {
     facts: Facts,
     settings: Sending,
     gate: Gate,
 }
 
-pub(crate) fn relations(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    question: &Question,
-) -> Result<Relations, DatabaseError> {
-    let emails = std::slice::from_ref(&question.email);
-    let mut read = many::relations_all(tx, cx, &question.mailing(), emails)?;
+pub(super) async fn load(cx: &Cx, question: &Question) -> Result<Relations, StorageError> {
+    let (within, mailing, email) = (cx.clone(), question.mailing(), question.email.clone());
+    let read = cx
+        .database()
+        .read(move |tx| many::relations_all(tx, &within, &mailing, std::slice::from_ref(&email)));
+    let mut read: ManyRelations = read.await?;
     let facts = read.facts.remove(question.email.as_str()).unwrap_or(read.nobody);
     Ok(Relations { facts, settings: read.settings, gate: read.gate })
-}
-
-pub(super) async fn load(cx: &Cx, question: &Question) -> Result<Relations, StorageError> {
-    let (within, asked) = (cx.clone(), question.clone());
-    Ok(cx.database().read(move |tx| relations(tx, &within, &asked)).await?)
 }
 
 /// What the items say besides.

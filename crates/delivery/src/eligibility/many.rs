@@ -23,7 +23,7 @@ use super::{Explanation, Kind, Question, Reason, Verdict, rules};
 const AT_ONCE: usize = 16;
 
 /// What is the same for all of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mailing {
     pub kind: Kind,
     pub client: ClientId,
@@ -54,6 +54,13 @@ pub struct ManyRelations {
     pub(super) nobody: Facts,
     pub(super) settings: Sending,
     pub(super) gate: Gate,
+}
+
+impl ManyRelations {
+    /// Whether there is a contact with this address.
+    pub fn knows(&self, email: &EmailAddress) -> bool {
+        self.facts.contains_key(email.as_str())
+    }
 }
 
 /// Whether it may go to each of them now, in their order: what `check` says of each. It is made for some hundreds at a time.

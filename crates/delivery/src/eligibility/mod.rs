@@ -22,7 +22,6 @@ use tidings_kernel::EmailAddress;
 use tidings_people::consent::{AudienceId, TopicId};
 
 pub use facts::Facts;
-pub(crate) use facts::{Relations, relations};
 pub use many::{
     Answer, Mailing, ManyRelations, Person, check_all, check_all_with, relations_all, skips_all,
 };
@@ -123,15 +122,6 @@ pub enum Check {
 /// Whether a message may go now. It reads and changes nothing, so it may be asked at any time.
 pub async fn check(cx: &Cx, question: &Question) -> Result<Explanation, StorageError> {
     let relations = facts::load(cx, question).await?;
-    check_with(cx, question, relations).await
-}
-
-/// The same for whoever has read the relations together with others.
-pub(crate) async fn check_with(
-    cx: &Cx,
-    question: &Question,
-    relations: Relations,
-) -> Result<Explanation, StorageError> {
     let (facts, policy) = facts::complete(cx, question, relations).await?;
     Ok(rules::decide(question, &facts, &policy, cx.now()))
 }

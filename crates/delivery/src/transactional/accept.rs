@@ -1,12 +1,15 @@
 //! Writing a message down, once, however often it is asked for.
 //!
-//! One read tells whether the key is known and whom the client writes as (`look`), one commit has the contact, the row and
-//! what makes the worker look at it (`write`). The same key again finds the same row, on whichever node: at the unique key of
-//! the ledger the second of two waits for the first.
+//! One read tells whether the keys are known and whom the client writes as (`look`), one commit has the contacts, the rows and
+//! what makes the worker look at them (`write`), for one message as for a hundred. Callers who come at the same moment are
+//! served together (`together`). The same key again finds the same row, on whichever node: at the unique key of the ledger the
+//! second of two waits for the first.
 
 mod look;
+mod together;
 mod write;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,7 +19,8 @@ use tidings_kernel::EmailAddress;
 use tidings_sql::DatabaseError;
 use tidings_templates::Rendered;
 
-use self::look::{Desk, Identity, Looked, choose, look};
+use self::look::{Desk, Found, Identity, Looked, choose, look};
+use self::together::Line;
 use self::write::{before, write_down};
 use super::in_flight::{InFlight, Turn};
 use super::letter::{self, Body, NOWHERE, Ready};
@@ -25,7 +29,7 @@ use super::purpose::Purpose;
 use super::request::{Content, Send, Wrong};
 use super::store::{Envelope, New, Source, own_key};
 use super::{MAX_BATCH, MessageId, Status};
-use crate::eligibility::{self, Explanation, Relations, Verdict};
+use crate::eligibility::{self, Explanation, Loaded, Mailing, ManyRelations, Person, Verdict};
 use crate::templates::{self, Stored, TemplateKey, Templates};
 
 /// Takes messages in. Clones share what they know.
@@ -33,6 +37,7 @@ use crate::templates::{self, Stored, TemplateKey, Templates};
 pub struct Messages {
     templates: Templates,
     in_flight: InFlight,
+    line: Line,
 }
 
 /// A message that was written down, now or before.
@@ -92,29 +97,22 @@ impl From<DatabaseError> for AcceptError {
 struct Checked {
     identity: Identity,
     purpose: Purpose,
-    /// Until it is decided.
-    relations: Option<Relations>,
     content: Ready,
 }
 
-impl Checked {
-    async fn decide(&mut self, cx: &Cx, send: &Send) -> Result<Explanation, StorageError> {
-        let question = self.purpose.question(send.client, send.to.clone());
-        match self.relations.take() {
-            Some(relations) => eligibility::check_with(cx, &question, relations).await,
-            None => eligibility::check(cx, &question).await,
-        }
-    }
+/// A request that waits for the decision whether it may go.
+struct Undecided {
+    /// Its place among all.
+    place: usize,
+    send: Send,
+    checked: Checked,
 }
 
-enum Prepared {
-    Before(Accepted),
-    New(Box<New>),
-}
+type Answers = Vec<Option<Result<Accepted, AcceptError>>>;
 
 impl Messages {
     pub fn new(templates: Templates) -> Self {
-        Self { templates, in_flight: InFlight::default() }
+        Self { templates, in_flight: InFlight::default(), line: Line::default() }
     }
 
     /// Writes a message down. From now on it is sent once, or the row says why not.
@@ -136,43 +134,75 @@ impl Messages {
         Ok(self.accept_all(cx, sends).await)
     }
 
+    /// The same as `accept`, in one go with whoever else asks at this moment: for callers of whom there can be many.
+    pub async fn accept_together(&self, cx: &Cx, send: Send) -> Result<Accepted, AcceptError> {
+        self.line.wait(self, cx, send).await
+    }
+
     pub(super) async fn accept_all(
         &self,
         cx: &Cx,
         sends: Vec<Send>,
     ) -> Vec<Result<Accepted, AcceptError>> {
-        let mut turns = Vec::new();
-        let (mut answers, mut fresh) = (Vec::new(), Vec::new());
+        let (mut turns, mut asked, mut refused) = (Vec::new(), Vec::new(), Vec::new());
         for send in sends {
-            answers.push(match self.prepare(cx, send, &mut turns).await {
-                Ok(Prepared::Before(accepted)) => Some(Ok(accepted)),
-                Ok(Prepared::New(new)) => {
-                    fresh.push(*new);
-                    None
+            let turn = match &send.idempotency_key {
+                // Two with one key in one call share it.
+                Some(key) if turns.iter().any(|turn: &Turn| turn.is_for(send.client, key)) => {
+                    Ok(())
                 }
-                Err(error) => Some(Err(error)),
-            });
+                _ => self.turn(&send).map(|turn| turns.extend(turn)),
+            };
+            refused.push(turn.map(|()| asked.push(send)).err());
         }
-        let mut written = if fresh.is_empty() {
-            Vec::new().into_iter()
-        } else {
-            write_down(cx, fresh).await.into_iter()
+        let mut answers = self.accept_in_turn(cx, asked).await.into_iter();
+        let answer = |refused: Option<AcceptError>| match refused {
+            Some(error) => Err(error),
+            None => answers.next().unwrap_or(Err(DatabaseError::NoRow.into())),
         };
-        let answer = |answer: Option<_>| match answer {
-            Some(answer) => answer,
-            None => written.next().unwrap_or(Err(DatabaseError::NoRow.into())),
-        };
-        answers.into_iter().map(answer).collect()
+        refused.into_iter().map(answer).collect()
+    }
+
+    /// Nobody else on this node works on its key for as long as this is there.
+    fn turn(&self, send: &Send) -> Result<Option<Turn>, AcceptError> {
+        let Some(key) = &send.idempotency_key else { return Ok(None) };
+        self.in_flight.take(send.client, key).map(Some).ok_or(AcceptError::InFlight)
+    }
+
+    /// For those who have taken the turns of their keys.
+    async fn accept_in_turn(
+        &self,
+        cx: &Cx,
+        sends: Vec<Send>,
+    ) -> Vec<Result<Accepted, AcceptError>> {
+        if sends.is_empty() {
+            return Vec::new();
+        }
+        let mut answers: Answers = std::iter::repeat_with(|| None).take(sends.len()).collect();
+        let fresh = self.prepare(cx, sends, &mut answers).await;
+        if !fresh.is_empty() {
+            let (places, fresh): (Vec<_>, Vec<_>) = fresh.into_iter().unzip();
+            for (place, answer) in places.into_iter().zip(write_down(cx, fresh).await) {
+                answers[place] = Some(answer);
+            }
+        }
+        let unanswered = || Err(DatabaseError::NoRow.into());
+        answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
     }
 
     /// What would be sent to whom, and whether it would. Writes nothing.
     pub async fn dry_run(&self, cx: &Cx, send: &Send) -> Result<Preview, AcceptError> {
-        let desk = match look(cx, send, None).await? {
-            Looked::New(desk) => *desk,
-            Looked::Known(known) => return Err(AcceptError::KeyReused(known.id)),
+        let Desk { looked, mut relations } = look(cx, &[send]).await?;
+        let found = match looked.into_iter().next() {
+            Some(Looked::New(found)) => found,
+            Some(Looked::Known(known)) => return Err(AcceptError::KeyReused(known.id)),
+            None => return Err(DatabaseError::NoRow.into()),
         };
-        let mut checked = self.check(cx, send, desk).await?;
-        let decision = checked.decide(cx, send).await?;
+        let checked = self.check(cx, send, found).await?;
+        let mailing = checked.purpose.mailing(send.client);
+        let relations = relations.remove(&mailing).ok_or(DatabaseError::NoRow)?;
+        let decisions = decide(cx, (mailing, vec![send.to.clone()]), relations).await?;
+        let decision = decisions.into_iter().next().ok_or(DatabaseError::NoRow)?;
         let known = (&send.to, &send.context);
         let variables = checked.content.variables(cx, known, NOWHERE).await?;
         let template_version = match &checked.content.body {
@@ -193,37 +223,47 @@ impl Messages {
         })
     }
 
-    /// Everything that is asked before the commit.
-    async fn prepare(
-        &self,
-        cx: &Cx,
-        send: Send,
-        turns: &mut Vec<Turn>,
-    ) -> Result<Prepared, AcceptError> {
-        let hash = send.fingerprint();
-        if let Some(key) = &send.idempotency_key
-            && !turns.iter().any(|turn: &Turn| turn.is_for(send.client, key))
-        {
-            turns.push(self.in_flight.take(send.client, key).ok_or(AcceptError::InFlight)?);
+    /// Everything that is asked before the commit. What can be answered by that is.
+    async fn prepare(&self, cx: &Cx, sends: Vec<Send>, answers: &mut Answers) -> Vec<(usize, New)> {
+        let Desk { looked, relations } = match look(cx, &sends.iter().collect::<Vec<_>>()).await {
+            Ok(desk) => desk,
+            Err(error) => {
+                answers.fill_with(|| Some(Err(error.clone().into())));
+                return Vec::new();
+            }
+        };
+        let mut undecided: HashMap<Mailing, Vec<Undecided>> = HashMap::new();
+        for ((place, send), looked) in sends.into_iter().enumerate().zip(looked) {
+            let found = match looked {
+                Looked::New(found) => found,
+                // A repeat is answered even if its template is gone by now.
+                Looked::Known(known) => {
+                    answers[place] = Some(before(known, &send.fingerprint()));
+                    continue;
+                }
+            };
+            match self.check(cx, &send, found).await {
+                Ok(checked) => {
+                    let mailing = checked.purpose.mailing(send.client);
+                    let alike = undecided.entry(mailing).or_default();
+                    alike.push(Undecided { place, send, checked });
+                }
+                Err(error) => answers[place] = Some(Err(error)),
+            }
         }
-        let desk = match look(cx, &send, send.idempotency_key.clone()).await? {
-            Looked::New(desk) => *desk,
-            // A repeat is answered even if its template is gone by now.
-            Looked::Known(known) => return before(known, &hash).map(Prepared::Before),
-        };
-        let mut checked = self.check(cx, &send, desk).await?;
-        let decision = checked.decide(cx, &send).await?;
-        let skip_reason = match &decision.verdict {
-            Verdict::Skip(reason) => Some(reason.as_str()),
-            // What has to wait is decided again when its time has come.
-            Verdict::Send | Verdict::Defer { .. } => None,
-        };
-        Ok(Prepared::New(Box::new(to_write(send, checked, hash, skip_reason))))
+        let mut fresh = Vec::new();
+        for (mailing, relations) in relations {
+            let Some(alike) = undecided.remove(&mailing) else { continue };
+            fresh.extend(decided(cx, mailing, relations, alike, answers).await);
+        }
+        // In the order in which they were asked for.
+        fresh.sort_unstable_by_key(|(place, _)| *place);
+        fresh
     }
 
     /// All that is wrong with a request, at once.
-    async fn check(&self, cx: &Cx, send: &Send, desk: Desk) -> Result<Checked, AcceptError> {
-        let Desk { senders, purpose, relations } = desk;
+    async fn check(&self, cx: &Cx, send: &Send, found: Found) -> Result<Checked, AcceptError> {
+        let Found { senders, purpose } = found;
         let mut found = send.check(cx.now());
         let lines = letter::compile_other(&send.lines, &mut found);
         let body = match &send.content {
@@ -245,7 +285,7 @@ impl Messages {
         let of_template =
             stored.as_ref().and_then(|(stored, _)| stored.content.default_sender.as_deref());
         let asked = send.sender.as_ref().map(Slug::as_str).or(of_template);
-        let identity = choose(senders, asked, &mut found);
+        let identity = choose(&senders, asked, &mut found);
         if let (Some(slug), None) = (&send.topic, purpose.topic) {
             found.push(wrong("topic", format!("there is no topic {slug}")));
         }
@@ -255,7 +295,7 @@ impl Messages {
         }
         match (identity, content) {
             (Some(identity), Some(content)) if found.is_empty() => {
-                Ok(Checked { identity, purpose, relations: Some(relations), content })
+                Ok(Checked { identity, purpose, content })
             }
             _ => Err(AcceptError::Invalid(found)),
         }
@@ -286,6 +326,48 @@ impl Messages {
     }
 }
 
+/// Whether each of these people may get it.
+async fn decide(
+    cx: &Cx,
+    (mailing, people): (Mailing, Vec<EmailAddress>),
+    relations: ManyRelations,
+) -> Result<Vec<Explanation>, StorageError> {
+    let people = people.into_iter().map(|email| Person { email, profile: Loaded::NotYet });
+    let answers = eligibility::check_all_with(cx, &mailing, relations, people.collect()).await?;
+    Ok(answers.into_iter().map(|answer| answer.explanation).collect())
+}
+
+/// What is to be written down of messages that are alike, with what was decided. Or why it could not be.
+async fn decided(
+    cx: &Cx,
+    mailing: Mailing,
+    relations: ManyRelations,
+    alike: Vec<Undecided>,
+    answers: &mut Answers,
+) -> Vec<(usize, New)> {
+    let is_known: Vec<bool> = alike.iter().map(|one| relations.knows(&one.send.to)).collect();
+    let people = alike.iter().map(|one| one.send.to.clone()).collect();
+    let decisions = match decide(cx, (mailing, people), relations).await {
+        Ok(decisions) => decisions,
+        Err(error) => {
+            for one in alike {
+                answers[one.place] = Some(Err(error.shared().into()));
+            }
+            return Vec::new();
+        }
+    };
+    let to_write = |((one, decision), is_known): ((Undecided, Explanation), bool)| {
+        let skip_reason = match &decision.verdict {
+            Verdict::Skip(reason) => Some(reason.as_str()),
+            // What has to wait is decided again when its time has come.
+            Verdict::Send | Verdict::Defer { .. } => None,
+        };
+        let new = to_write(one.send, one.checked, skip_reason);
+        (one.place, New { is_known, ..new })
+    };
+    alike.into_iter().zip(decisions).zip(is_known).map(to_write).collect()
+}
+
 /// All variables that a template needs and nobody gives. Most often the caller gives them all; what he does not, the
 /// person's profile may have.
 async fn missing(
@@ -305,7 +387,8 @@ async fn missing(
     Ok(())
 }
 
-fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'static str>) -> New {
+fn to_write(send: Send, checked: Checked, skip_reason: Option<&'static str>) -> New {
+    let hash = send.fingerprint();
     let named = named::named(&send);
     let reply_to = reply_to(&send, checked.identity.reply_to);
     let addresses = |list: &[EmailAddress]| list.iter().map(ToString::to_string).collect();
@@ -333,6 +416,7 @@ fn to_write(send: Send, checked: Checked, hash: String, skip_reason: Option<&'st
         purpose: checked.purpose,
         key: send.idempotency_key.unwrap_or_else(own_key),
         hash,
+        is_known: false,
         named,
         to: send.to,
         template,

@@ -3,7 +3,7 @@
 use tidings_access::ClientId;
 use tidings_kernel::{EmailAddress, Queue, queues};
 
-use crate::eligibility::{Kind, Question};
+use crate::eligibility::{Kind, Mailing, Question};
 use crate::pace::Lane;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,9 +23,13 @@ pub(super) struct Purpose {
 impl Purpose {
     /// Whether the person may get it.
     pub(super) fn question(&self, client: ClientId, email: EmailAddress) -> Question {
-        Question {
+        self.mailing(client).about(email)
+    }
+
+    /// The same for whoever may get such a message.
+    pub(super) fn mailing(&self, client: ClientId) -> Mailing {
+        Mailing {
             kind: self.kind,
-            email,
             client,
             audience: self.audience.map(Into::into),
             topic: self.topic.map(Into::into),

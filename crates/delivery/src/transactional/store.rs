@@ -1,14 +1,14 @@
 //! The rows of `transactional_messages`, and the statements on them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tidings_access::{ClientId, Cx};
 use tidings_kernel::EmailAddress;
-use tidings_people::contacts::{self, ERASED_KEY};
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_people::contacts::{self, ContactId, ERASED_KEY};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::purpose::Purpose;
 use super::request::{Calendar, Lines, Part, Tracking};
@@ -27,6 +27,8 @@ pub(super) struct New {
     pub(super) key: String,
     pub(super) hash: String,
     pub(super) to: EmailAddress,
+    /// Whether he was a contact a moment ago.
+    pub(super) is_known: bool,
     /// Whom it names besides.
     pub(super) named: BTreeSet<EmailAddress>,
     pub(super) template: Option<(String, i64)>,
@@ -41,6 +43,15 @@ pub(super) struct New {
     pub(super) metadata: String,
     pub(super) skip_reason: Option<&'static str>,
     pub(super) scheduled_at: Option<Timestamp>,
+}
+
+/// What tells it from all others of the workspace.
+pub(super) type Name<'n> = (ClientId, &'n str);
+
+impl New {
+    pub(super) fn name(&self) -> Name<'_> {
+        (self.client, &self.key)
+    }
 }
 
 /// Subject and bodies.
@@ -100,6 +111,7 @@ pub(super) struct Sendable {
 }
 
 /// What is there under an idempotency key.
+#[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) id: MessageId,
     pub(super) hash: Option<String>,
@@ -113,27 +125,48 @@ pub(super) fn own_key() -> String {
     format!("{OWN_KEY}{:032x}", fastrand::u128(..))
 }
 
-/// Writes it down for a contact. `None` if its key is taken.
-pub(super) fn insert(
+/// Writes them down, each for the contact with its address. Tells those whose name was not taken.
+pub(super) fn insert_all<'n>(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    contact: i64,
-    new: &New,
-) -> Result<Option<MessageId>, DatabaseError> {
-    let sql = "INSERT INTO transactional_messages (
-                   workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
-                   template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
-                   metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
-                   kind, audience_id, reminder)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-                       $21, $22, $22, $23, $24, $25, $26, $27)
-               ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING RETURNING id";
+    contacts: &HashMap<String, ContactId>,
+    all: &[&'n New],
+) -> Result<HashMap<Name<'n>, MessageId>, DatabaseError> {
+    let into = "INSERT INTO transactional_messages (
+                    workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
+                    template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
+                    metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
+                    kind, audience_id, reminder)";
+    let then = "ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING
+                RETURNING id, client_id, idempotency_key";
+    let rows = all.iter().map(|new| {
+        let contact = contacts.get(new.to.as_str()).ok_or(DatabaseError::NoRow)?;
+        Ok(columns(cx, *contact, new))
+    });
+    let rows: Vec<Vec<Param<'_>>> = rows.collect::<Result<_, DatabaseError>>()?;
+    let mut ids = HashMap::new();
+    for row in tx.insert_all(into, &rows, then)? {
+        let name = (ClientId::from(row.int(1)?), row.text(2)?.to_owned());
+        ids.insert(name, MessageId::from(row.int(0)?));
+    }
+    let mut written = HashMap::new();
+    for new in all {
+        if let Some(id) = ids.remove(&(new.client, new.key.clone())) {
+            name_others(tx, cx, id, new)?;
+            written.insert(new.name(), id);
+        }
+    }
+    Ok(written)
+}
+
+fn columns<'n>(cx: &Cx, contact: ContactId, new: &'n New) -> Vec<Param<'n>> {
     let status = if new.skip_reason.is_some() { Status::Skipped } else { Status::Queued };
     let (inline, purpose) = (new.inline.as_ref(), &new.purpose);
-    let params = [
+    let now = Param::Int(cx.now().as_millisecond());
+    vec![
         Param::Int(cx.workspace_id().get()),
         Param::Int(new.client.get()),
-        Param::Int(contact),
+        Param::Int(contact.get()),
         purpose.topic.map_or(Param::Null, Param::Int),
         Param::Text(&new.key),
         Param::Text(&new.hash),
@@ -152,7 +185,8 @@ pub(super) fn insert(
         Param::Text(status.as_str()),
         new.skip_reason.map_or(Param::Null, Param::Text),
         new.scheduled_at.map_or(Param::Null, |at| Param::Int(at.as_millisecond())),
-        Param::Int(cx.now().as_millisecond()),
+        now,
+        now,
         text(purpose.sequence.as_ref()),
         text(purpose.execution.as_ref()),
         // What a reminder is, its own column says.
@@ -162,67 +196,95 @@ pub(super) fn insert(
         }),
         purpose.audience.map_or(Param::Null, Param::Int),
         text(purpose.reminder.as_ref()),
-    ];
-    let rows = tx.query(sql, &params)?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let id = row.int(0)?;
-    for email in &new.named {
-        let sql =
-            "INSERT INTO message_addresses (workspace_id, email, message_id) VALUES ($1, $2, $3)";
-        let workspace = Param::Int(cx.workspace_id().get());
-        tx.execute(sql, &[workspace, Param::Text(email.as_str()), Param::Int(id)])?;
-    }
-    Ok(Some(MessageId::from(id)))
+    ]
+}
+
+/// Writes down whom a message names besides, so that an erasure finds it.
+fn name_others(tx: &mut Tx<'_>, cx: &Cx, id: MessageId, new: &New) -> Result<(), DatabaseError> {
+    let row = |email| {
+        vec![
+            Param::Int(cx.workspace_id().get()),
+            Param::Text(EmailAddress::as_str(email)),
+            Param::Int(id.get()),
+        ]
+    };
+    let rows: Vec<_> = new.named.iter().map(row).collect();
+    let into = "INSERT INTO message_addresses (workspace_id, email, message_id)";
+    tx.insert_all(into, &rows, "").map(drop)
 }
 
 fn text(text: Option<&String>) -> Param<'_> {
     text.map_or(Param::Null, |text| Param::Text(text))
 }
 
-/// What is there under a key, or was before somebody was erased whose address is in it.
-pub(super) fn known(
+/// What is there under names, or was before somebody was erased whose address is in one.
+pub(super) fn known<'n>(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    client: ClientId,
-    key: &str,
-) -> Result<Option<Known>, DatabaseError> {
-    match known_as(tx, cx, client, key)? {
-        Some(found) => Ok(Some(found)),
-        None => known_before_erasure(tx, cx, client, key),
+    names: &[Name<'n>],
+) -> Result<HashMap<Name<'n>, Known>, DatabaseError> {
+    let mut all = HashMap::new();
+    for (client, keys) in by_client(names) {
+        let mut found = known_as(tx, cx, client, &keys)?;
+        all.extend(keys.iter().filter_map(|key| Some(((client, *key), found.remove(*key)?))));
     }
+    let rest: Vec<Name<'n>> =
+        names.iter().copied().filter(|name| !all.contains_key(name)).collect();
+    all.extend(known_before_erasure(tx, cx, &rest)?);
+    Ok(all)
 }
 
-pub(super) fn known_before_erasure(
+pub(super) fn known_before_erasure<'n>(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    client: ClientId,
-    key: &str,
-) -> Result<Option<Known>, DatabaseError> {
-    match contacts::erased_key(tx, cx, key)? {
-        Some(key) => known_as(tx, cx, client, &key),
-        None => Ok(None),
+    names: &[Name<'n>],
+) -> Result<HashMap<Name<'n>, Known>, DatabaseError> {
+    let mut all = HashMap::new();
+    for (client, keys) in by_client(names) {
+        let kept = contacts::erased_keys(tx, cx, &keys)?;
+        let hashed: Vec<&str> = kept.iter().map(|(_, hashed)| hashed.as_str()).collect();
+        let mut found = known_as(tx, cx, client, &hashed)?;
+        all.extend(
+            kept.iter().filter_map(|(key, hashed)| Some(((client, *key), found.remove(hashed)?))),
+        );
     }
+    Ok(all)
+}
+
+fn by_client<'n>(names: &[Name<'n>]) -> HashMap<ClientId, Vec<&'n str>> {
+    let mut keys: HashMap<ClientId, Vec<&'n str>> = HashMap::new();
+    for (client, key) in names {
+        keys.entry(*client).or_default().push(key);
+    }
+    keys
 }
 
 fn known_as(
     tx: &mut Tx<'_>,
     cx: &Cx,
     client: ClientId,
-    key: &str,
-) -> Result<Option<Known>, DatabaseError> {
-    let sql =
-        "SELECT id, request_hash, status, skip_reason, scheduled_at FROM transactional_messages
-               WHERE workspace_id = $1 AND client_id = $2 AND idempotency_key = $3";
-    let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get()), Param::Text(key)];
-    let rows = tx.query(sql, &params)?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(Known {
-        id: MessageId::from(row.int(0)?),
-        hash: row.optional_text(1)?.map(str::to_owned),
-        status: row.parsed(2, "a status")?,
-        skip_reason: row.optional_text(3)?.map(str::to_owned),
-        scheduled_at: row.optional_time(4)?,
-    }))
+    keys: &[&str],
+) -> Result<HashMap<String, Known>, DatabaseError> {
+    if keys.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let sql = "SELECT m.idempotency_key, m.id, m.request_hash, m.status, m.skip_reason, m.scheduled_at
+               FROM {given} JOIN transactional_messages m ON m.id = (
+                   SELECT one.id FROM transactional_messages one
+                   WHERE one.workspace_id = $1 AND one.client_id = $2 AND one.idempotency_key = given.value)";
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(client.get())];
+    let rows = tx.query_among(sql, &params, Among::Texts(keys))?;
+    let read = |row: &Row| {
+        let known = Known {
+            id: MessageId::from(row.int(1)?),
+            hash: row.optional_text(2)?.map(str::to_owned),
+            status: row.parsed(3, "a status")?,
+            skip_reason: row.optional_text(4)?.map(str::to_owned),
+            scheduled_at: row.optional_time(5)?,
+        };
+        Ok((row.text(0)?.to_owned(), known))
+    };
+    rows.iter().map(read).collect()
 }
 
 /// For the worker, who knows nothing but the id.

@@ -36,7 +36,7 @@ const ITEMS: usize = 100;
 /// After so long whoever began an erasure is taken to have died over it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
-pub use ledger::{ERASED_KEY, FORWARD_KEY, erased_key};
+pub use ledger::{ERASED_KEY, FORWARD_KEY, erased_keys};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Erased {

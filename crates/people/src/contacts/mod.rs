@@ -8,6 +8,7 @@
 mod address;
 mod erase;
 mod list;
+pub(crate) mod many;
 pub(crate) mod profile;
 pub(crate) mod rules;
 mod show;
@@ -30,8 +31,9 @@ use crate::suppression::{self, Against};
 use store::Known;
 
 pub use address::{Assess, AssessError, Validation, ValidationError, assess};
-pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erase_contact, erased_key, resume};
+pub use erase::{ERASED_KEY, Erased, FORWARD_KEY, erase, erase_contact, erased_keys, resume};
 pub use list::{After, Filter, ListError, Standing, list};
+pub use many::ensure_all;
 pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};

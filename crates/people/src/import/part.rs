@@ -13,8 +13,9 @@ use tidings_sql::DatabaseError;
 use tidings_webhooks::EventType;
 
 use super::Counts;
-use super::bulk::{self, Audience, Contacts, Moved};
+use super::bulk::{self, Audience, Moved};
 use super::row::{Fault, Person};
+use crate::contacts::many::{self, Contacts};
 use crate::contacts::profile::Profile;
 use crate::contacts::store::Known;
 use crate::contacts::write::Held;
@@ -66,7 +67,7 @@ pub(super) async fn look(cx: &Cx, order: &Order, lines: Vec<Line>) -> Result<Don
     let emails = distinct(&people);
     let (within, audience) = (cx.clone(), order.audience);
     let load = cx.database().read(move |tx| {
-        let contacts = bulk::find(tx, &within, &emails)?;
+        let contacts = many::find(tx, &within, &emails)?;
         let known: Vec<i64> = contacts.values().map(|known| known.id.get()).collect();
         let subscribed = match audience {
             Some(audience) => bulk::subscribed(tx, &known, audience)?,
@@ -181,14 +182,14 @@ async fn make_known(cx: &Cx, order: &Order, people: &[Person]) -> Result<Loaded,
         people.iter().filter(|one| one.unsubscribed).map(|one| one.email.to_string()).collect();
     // Most people of a file are new, or most are known. Who is which is looked up beside the one thread that writes.
     let (within, looked_for) = (cx.clone(), emails.clone());
-    let known = cx.database().read(move |tx| bulk::find(tx, &within, &looked_for));
+    let known = cx.database().read(move |tx| many::find(tx, &within, &looked_for));
     let known: Contacts = known.await?;
     let (known, new): (Vec<_>, Vec<_>) =
         emails.into_iter().partition(|email| known.contains_key(email.as_str()));
     let (within, source) = (cx.clone(), order.source.clone());
     // Whoever is faster with an address decides who has it: so each statement is right by itself.
     let make = cx.database().write_committed(move |tx| {
-        let contacts = bulk::ensure(tx, &within, (&known, &new), &source)?;
+        let contacts = many::ensure(tx, &within, (&known, &new), Some(&source))?;
         let leaving: Vec<i64> = leaving
             .iter()
             .filter_map(|email| contacts.get(email))

@@ -6,6 +6,7 @@
 mod among;
 mod error;
 mod glances;
+mod many;
 mod postgres;
 mod sqlite;
 mod tls;

@@ -58,6 +58,16 @@ impl Tx<'_> {
         Ok(rows::insert(self, &[message], now)?)
     }
 
+    /// The same for many, in their order.
+    pub fn enqueue_all(
+        &mut self,
+        messages: &[Outgoing],
+        now: Timestamp,
+    ) -> Result<(), EnqueueError> {
+        messages.iter().try_for_each(Outgoing::validate)?;
+        Ok(rows::insert(self, &messages.iter().collect::<Vec<_>>(), now)?)
+    }
+
     /// Arms or cancels a timer if this transaction is committed.
     pub fn change_timer(
         &mut self,

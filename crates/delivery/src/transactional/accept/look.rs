@@ -1,30 +1,41 @@
-//! What is read before anything is decided: whether the key is known, whom the client writes as, and what stands for and
-//! against writing to the person.
+//! What is read before anything is decided: whether the keys are known, whom the client writes as, and what stands for and
+//! against writing to each person. One read for all messages, with one statement for each thing that is asked.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidings_access::{ClientId, Cx, Slug};
+use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::wrong;
-use crate::eligibility::{self, Kind, Relations};
+use crate::eligibility::{self, Kind, Mailing, ManyRelations};
 use crate::transactional::purpose::Purpose;
 use crate::transactional::request::{PartKind, Send, Wrong};
-use crate::transactional::store::{self, Known};
+use crate::transactional::store::{self, Known, Name};
 
-/// What is known before anything is decided.
+/// What was found out.
 pub(super) struct Desk {
-    pub(super) senders: Vec<Identity>,
-    /// Without what it names and nobody knows.
-    pub(super) purpose: Purpose,
-    /// What the relations say for and against writing to the person.
-    pub(super) relations: Relations,
+    /// Of each message, in its order.
+    pub(super) looked: Vec<Looked>,
+    /// What the relations say for and against writing to the people of each kind of message.
+    pub(super) relations: HashMap<Mailing, ManyRelations>,
 }
 
 pub(super) enum Looked {
     Known(Known),
-    New(Box<Desk>),
+    New(Found),
+}
+
+/// What a new message names.
+pub(super) struct Found {
+    pub(super) senders: Arc<[Identity]>,
+    /// Without what it names and nobody knows.
+    pub(super) purpose: Purpose,
 }
 
 /// Whom the client writes as.
+#[derive(Clone)]
 pub(super) struct Identity {
     pub(super) slug: String,
     pub(super) email: String,
@@ -33,52 +44,121 @@ pub(super) struct Identity {
     pub(super) is_default: bool,
 }
 
-/// Reads what decides, in one go.
-pub(super) async fn look(
-    cx: &Cx,
-    send: &Send,
+/// What is asked of one message.
+struct Asked {
+    client: ClientId,
     key: Option<String>,
-) -> Result<Looked, DatabaseError> {
-    let (within, client, topic) = (cx.clone(), send.client, send.topic.clone());
-    let (to, part, reminder) = (send.to.clone(), send.part_of.clone(), send.reminder.clone());
-    let look = cx.database().read(move |tx| {
-        let known = key.as_deref().map(|key| store::known(tx, &within, client, key)).transpose()?;
-        if let Some(Some(known)) = known {
-            return Ok(Looked::Known(known));
-        }
-        let senders = identities(tx, &within, client)?;
-        let topic = topic.as_ref().map(|slug| id_of(tx, &within, "topics", slug)).transpose()?;
-        let audience = part.as_ref().and_then(|part| part.audience.as_ref());
-        let audience = audience.map(|slug| id_of(tx, &within, "audiences", slug)).transpose()?;
-        let part = part.as_ref();
-        let purpose = Purpose {
-            kind: match (part.map(|part| part.kind), &reminder) {
-                (Some(PartKind::Marketing), _) => Kind::Sequence,
-                (Some(PartKind::Transactional), _) | (None, None) => Kind::Transactional,
-                (None, Some(_)) => Kind::Reminder,
-            },
-            topic: topic.flatten(),
-            audience: audience.flatten(),
-            sequence: part.map(|part| part.sequence.clone()),
-            execution: part.and_then(|part| part.execution.clone()),
-            reminder: reminder.clone(),
-        };
-        let question = purpose.question(client, to.clone());
-        let relations = eligibility::relations(tx, &within, &question)?;
-        Ok(Looked::New(Box::new(Desk { senders, purpose, relations })))
-    });
-    look.await
+    to: EmailAddress,
+    topic: Option<Slug>,
+    audience: Option<Slug>,
+    /// Without ids, which have to be found.
+    purpose: Purpose,
 }
 
-fn id_of(
-    tx: &mut Tx<'_>,
-    cx: &Cx,
-    table: &'static str,
-    slug: &Slug,
-) -> Result<Option<i64>, DatabaseError> {
-    let sql = format!("SELECT id FROM {table} WHERE workspace_id = $1 AND slug = $2");
-    let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
-    tx.query(&sql, &params)?.first().map(|row| row.int(0)).transpose()
+impl Asked {
+    /// What tells it from others, if the caller gave it a key.
+    fn name(&self) -> Option<Name<'_>> {
+        Some((self.client, self.key.as_deref()?))
+    }
+
+    fn about(send: &Send) -> Self {
+        let part = send.part_of.as_ref();
+        let kind = match (part.map(|part| part.kind), &send.reminder) {
+            (Some(PartKind::Marketing), _) => Kind::Sequence,
+            (Some(PartKind::Transactional), _) | (None, None) => Kind::Transactional,
+            (None, Some(_)) => Kind::Reminder,
+        };
+        Self {
+            client: send.client,
+            key: send.idempotency_key.clone(),
+            to: send.to.clone(),
+            topic: send.topic.clone(),
+            audience: part.and_then(|part| part.audience.clone()),
+            purpose: Purpose {
+                kind,
+                topic: None,
+                audience: None,
+                sequence: part.map(|part| part.sequence.clone()),
+                execution: part.and_then(|part| part.execution.clone()),
+                reminder: send.reminder.clone(),
+            },
+        }
+    }
+}
+
+/// Reads what decides, in one go.
+pub(super) async fn look(cx: &Cx, sends: &[&Send]) -> Result<Desk, DatabaseError> {
+    let (within, asked) =
+        (cx.clone(), sends.iter().map(|send| Asked::about(send)).collect::<Vec<_>>());
+    cx.database().read(move |tx| look_in(tx, &within, &asked)).await
+}
+
+fn look_in(tx: &mut Tx<'_>, cx: &Cx, asked: &[Asked]) -> Result<Desk, DatabaseError> {
+    let keyed: Vec<Name<'_>> = asked.iter().filter_map(Asked::name).collect();
+    let known = store::known(tx, cx, &keyed)?;
+    let mut names = Names::default();
+    let mut looked = Vec::with_capacity(asked.len());
+    let mut people: HashMap<Mailing, Vec<EmailAddress>> = HashMap::new();
+    for one in asked {
+        if let Some(known) = one.name().and_then(|name| known.get(&name)) {
+            looked.push(Looked::Known(known.clone()));
+            continue;
+        }
+        let purpose = Purpose {
+            topic: names.id_of(tx, cx, "topics", one.topic.as_ref())?,
+            audience: names.id_of(tx, cx, "audiences", one.audience.as_ref())?,
+            ..one.purpose.clone()
+        };
+        people.entry(purpose.mailing(one.client)).or_default().push(one.to.clone());
+        looked.push(Looked::New(Found { senders: names.senders(tx, cx, one.client)?, purpose }));
+    }
+    let mut relations = HashMap::new();
+    for (mailing, people) in people {
+        relations.insert(mailing, eligibility::relations_all(tx, cx, &mailing, &people)?);
+    }
+    Ok(Desk { looked, relations })
+}
+
+/// What many messages name alike, looked up once.
+#[derive(Default)]
+struct Names {
+    senders: HashMap<ClientId, Arc<[Identity]>>,
+    ids: HashMap<(&'static str, Slug), Option<i64>>,
+}
+
+impl Names {
+    fn senders(
+        &mut self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        client: ClientId,
+    ) -> Result<Arc<[Identity]>, DatabaseError> {
+        if let Some(senders) = self.senders.get(&client) {
+            return Ok(Arc::clone(senders));
+        }
+        let senders: Arc<[Identity]> = identities(tx, cx, client)?.into();
+        self.senders.insert(client, Arc::clone(&senders));
+        Ok(senders)
+    }
+
+    fn id_of(
+        &mut self,
+        tx: &mut Tx<'_>,
+        cx: &Cx,
+        table: &'static str,
+        slug: Option<&Slug>,
+    ) -> Result<Option<i64>, DatabaseError> {
+        let Some(slug) = slug else { return Ok(None) };
+        let name = (table, slug.clone());
+        if let Some(id) = self.ids.get(&name) {
+            return Ok(*id);
+        }
+        let sql = format!("SELECT id FROM {table} WHERE workspace_id = $1 AND slug = $2");
+        let params = [Param::Int(cx.workspace_id().get()), Param::Text(slug.as_str())];
+        let id = tx.query(&sql, &params)?.first().map(|row| row.int(0)).transpose()?;
+        self.ids.insert(name, id);
+        Ok(id)
+    }
 }
 
 fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity>, DatabaseError> {
@@ -99,17 +179,17 @@ fn identities(tx: &mut Tx<'_>, cx: &Cx, client: ClientId) -> Result<Vec<Identity
 
 /// The one that was asked for, else the client's default.
 pub(super) fn choose(
-    senders: Vec<Identity>,
+    senders: &[Identity],
     asked: Option<&str>,
     found: &mut Vec<Wrong>,
 ) -> Option<Identity> {
-    let mut senders = senders.into_iter();
     let (chosen, else_) = match asked {
-        Some(slug) => {
-            (senders.find(|one| one.slug == slug), format!("this client has no sender {slug}"))
-        }
+        Some(slug) => (
+            senders.iter().find(|one| one.slug == slug),
+            format!("this client has no sender {slug}"),
+        ),
         None => (
-            senders.find(|one| one.is_default),
+            senders.iter().find(|one| one.is_default),
             "this client has no default sender: name one of its senders, or make one the default"
                 .to_owned(),
         ),
@@ -117,5 +197,5 @@ pub(super) fn choose(
     if chosen.is_none() {
         found.push(wrong("sender", else_));
     }
-    chosen
+    chosen.cloned()
 }

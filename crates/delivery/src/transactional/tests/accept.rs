@@ -133,7 +133,7 @@ async fn a_request_that_is_being_worked_on_is_told_so(bed: &Bed) {
 }
 
 /// Nobody else writes messages until this is released. Whoever waits for the second part, waits for the end of it.
-async fn held_up(bed: &Bed) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
+pub(super) async fn held_up(bed: &Bed) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
     let (release, released) = mpsc::channel();
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (database, mut begun) = (bed.access.database().clone(), Some(begun));

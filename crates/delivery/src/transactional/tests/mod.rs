@@ -7,6 +7,7 @@ mod erased;
 mod manage;
 mod sequences;
 mod test_send;
+mod together;
 mod worker;
 
 use std::collections::VecDeque;

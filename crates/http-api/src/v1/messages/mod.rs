@@ -65,7 +65,7 @@ pub(super) async fn send(
     let key = with_header(new.idempotency_key.clone(), header_key(&headers, MAX_KEY)?)?;
     let key = key.map(unreserved).transpose()?;
     let send = new.into_send(who.caller().client_id, key);
-    let accepted = v1.services.messages.accept(&v1.cx(&who), send).await?;
+    let accepted = v1.services.messages.accept_together(&v1.cx(&who), send).await?;
     let mut headers = HeaderMap::new();
     if accepted.replayed {
         headers.insert(REPLAYED, HeaderValue::from_static("true"));

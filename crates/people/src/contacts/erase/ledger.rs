@@ -32,13 +32,19 @@ const MENTIONS: i64 = 100;
 /// The send log moves a line on by less than this if its millisecond is taken.
 const MOVED_MS: i64 = 200;
 
-/// What an idempotency key is kept as when somebody is erased whose address is in it. It serves as well to tell a repeat.
-/// `None` if the key can hold no address, or nobody was ever erased here.
-pub fn erased_key(tx: &mut Tx<'_>, cx: &Cx, key: &str) -> Result<Option<String>, DatabaseError> {
-    if !key.contains('@') {
-        return Ok(None);
+/// What idempotency keys are kept as when somebody is erased whose address is in them, beside each. It serves as well to tell a
+/// repeat. Without those that can hold no address, and nothing if nobody was ever erased here.
+pub fn erased_keys<'k>(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    keys: &[&'k str],
+) -> Result<Vec<(&'k str, String)>, DatabaseError> {
+    let with_address: Vec<&str> = keys.iter().copied().filter(|key| key.contains('@')).collect();
+    if with_address.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(Secret::find(tx, cx)?.map(|secret| hashed(&secret, key)))
+    let Some(secret) = Secret::find(tx, cx)? else { return Ok(Vec::new()) };
+    Ok(with_address.into_iter().map(|key| (key, hashed(&secret, key))).collect())
 }
 
 fn hashed(secret: &Secret, key: &str) -> String {
