@@ -110,6 +110,9 @@ struct Undecided {
 
 type Answers = Vec<Option<Result<Accepted, AcceptError>>>;
 
+/// The templates that messages of one go name, by key and version, each looked up once.
+type Shelf = HashMap<(String, Option<i64>), Arc<Stored>>;
+
 impl Messages {
     pub fn new(templates: Templates) -> Self {
         Self { templates, in_flight: InFlight::default(), line: Line::default() }
@@ -198,7 +201,7 @@ impl Messages {
             Some(Looked::Known(known)) => return Err(AcceptError::KeyReused(known.id)),
             None => return Err(DatabaseError::NoRow.into()),
         };
-        let checked = self.check(cx, send, found).await?;
+        let checked = self.check(cx, send, found, &mut Shelf::new()).await?;
         let mailing = checked.purpose.mailing(send.client);
         let relations = relations.remove(&mailing).ok_or(DatabaseError::NoRow)?;
         let decisions = decide(cx, (mailing, vec![send.to.clone()]), relations).await?;
@@ -233,6 +236,7 @@ impl Messages {
             }
         };
         let mut undecided: HashMap<Mailing, Vec<Undecided>> = HashMap::new();
+        let mut shelf = Shelf::new();
         for ((place, send), looked) in sends.into_iter().enumerate().zip(looked) {
             let found = match looked {
                 Looked::New(found) => found,
@@ -242,7 +246,7 @@ impl Messages {
                     continue;
                 }
             };
-            match self.check(cx, &send, found).await {
+            match self.check(cx, &send, found, &mut shelf).await {
                 Ok(checked) => {
                     let mailing = checked.purpose.mailing(send.client);
                     let alike = undecided.entry(mailing).or_default();
@@ -262,13 +266,22 @@ impl Messages {
     }
 
     /// All that is wrong with a request, at once.
-    async fn check(&self, cx: &Cx, send: &Send, found: Found) -> Result<Checked, AcceptError> {
+    async fn check(
+        &self,
+        cx: &Cx,
+        send: &Send,
+        found: Found,
+        shelf: &mut Shelf,
+    ) -> Result<Checked, AcceptError> {
         let Found { senders, purpose } = found;
         let mut found = send.check(cx.now());
         let lines = letter::compile_other(&send.lines, &mut found);
         let body = match &send.content {
-            Content::Template(_) | Content::Version(..) => {
-                Some(Body::Stored(self.stored(cx, &send.content).await?))
+            Content::Template(key) => {
+                Some(Body::Stored(self.shelved(cx, shelf, (key, None)).await?))
+            }
+            Content::Version(key, version) => {
+                Some(Body::Stored(self.shelved(cx, shelf, (key, Some(*version))).await?))
             }
             Content::Inline { subject, html, text } => {
                 letter::compile(subject, html.as_ref(), text.as_ref(), &mut found).map(Body::Inline)
@@ -303,17 +316,28 @@ impl Messages {
 }
 
 impl Messages {
-    /// The stored template that is meant. What cannot be a key is no template's.
+    async fn shelved(
+        &self,
+        cx: &Cx,
+        shelf: &mut Shelf,
+        (key, version): (&str, Option<i64>),
+    ) -> Result<Arc<Stored>, AcceptError> {
+        let place = (key.to_owned(), version);
+        if let Some(stored) = shelf.get(&place) {
+            return Ok(Arc::clone(stored));
+        }
+        let stored = self.stored(cx, key, version).await?;
+        shelf.insert(place, Arc::clone(&stored));
+        Ok(stored)
+    }
+
+    /// The stored template that is meant: this version of it, or the active one. What cannot be a key is no template's.
     pub(super) async fn stored(
         &self,
         cx: &Cx,
-        content: &Content,
+        named: &str,
+        version: Option<i64>,
     ) -> Result<Arc<Stored>, AcceptError> {
-        let (named, version) = match content {
-            Content::Template(key) => (key.as_str(), None),
-            Content::Version(key, version) => (key.as_str(), Some(*version)),
-            Content::Inline { .. } => ("", None),
-        };
         let found = match (named.parse::<TemplateKey>(), version) {
             (Ok(key), None) => self.templates.active(cx, &key).await?,
             (Ok(key), Some(version)) => self.templates.version(cx, &key, version).await?,

@@ -50,12 +50,12 @@ impl Messages {
             return Err(AcceptError::Invalid(vec![wrong("to", message)]));
         }
         let key = cmd.template.to_string();
+        // What is not there is not there for anybody.
+        self.stored(cx, &key, cmd.version).await?;
         let content = match cmd.version {
             None => Content::Template(key),
             Some(version) => Content::Version(key, version),
         };
-        // What is not there is not there for anybody.
-        self.stored(cx, &content).await?;
         let sends = to.iter().enumerate().map(|(place, email)| Send {
             context: cmd.context.clone(),
             sender: cmd.sender.clone(),
