@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod access;
+mod audit;
 #[cfg(feature = "aws")]
 mod aws;
 mod backup;
