@@ -124,9 +124,9 @@ pub(super) fn insert(
                    workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
                    template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
                    metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
-                   kind, audience_id, reminder)
+                   kind, audience_id, reminder, sequence_step)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-                       $21, $22, $22, $23, $24, $25, $26, $27)
+                       $21, $22, $22, $23, $24, $25, $26, $27, $28)
                ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING RETURNING id";
     let status = if new.skip_reason.is_some() { Status::Skipped } else { Status::Queued };
     let (inline, purpose) = (new.inline.as_ref(), &new.purpose);
@@ -162,6 +162,7 @@ pub(super) fn insert(
         }),
         purpose.audience.map_or(Param::Null, Param::Int),
         text(purpose.reminder.as_ref()),
+        text(purpose.step.as_ref()),
     ];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -230,7 +231,8 @@ pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, Dat
     let sql = "SELECT workspace_id, client_id, lead_id, topic_id, idempotency_key, email, template_key,
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
                       context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
-                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder
+                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder,
+                      sequence_step
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
     rows.first().map(|row| read_sendable(id, row)).transpose()
@@ -260,6 +262,7 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
             audience: row.optional_int(27)?,
             sequence: text(24)?,
             execution: text(25)?,
+            step: text(29)?,
             reminder,
         },
         key: row.text(4)?.to_owned(),
@@ -290,7 +293,7 @@ pub(super) const SELECT: &str =
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
             bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id,
-            reminder
+            reminder, sequence_step
      FROM transactional_messages";
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
@@ -312,6 +315,7 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         sequence_id: text(31)?,
         execution_id: text(32)?,
         reminder: text(33)?,
+        sequence_step: text(34)?,
         status: row.parsed(12, "a status")?,
         skip_reason: text(13)?,
         last_error: text(14)?,

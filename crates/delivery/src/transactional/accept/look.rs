@@ -61,6 +61,7 @@ pub(super) async fn look(
             audience: audience.flatten(),
             sequence: part.map(|part| part.sequence.clone()),
             execution: part.and_then(|part| part.execution.clone()),
+            step: part.and_then(|part| part.step.clone()),
             reminder: reminder.clone(),
         };
         let question = purpose.question(client, to.clone());

@@ -10,7 +10,7 @@ use crate::links::Source;
 use crate::transactional::manage::{envelope, in_database, timer_key};
 use crate::transactional::news::{self, About, News};
 use crate::transactional::store::{self, Known, New};
-use crate::transactional::{MessageId, Status};
+use crate::transactional::{MessageId, Status, sequence};
 
 /// All of them in one commit, each with its answer.
 pub(super) async fn write_down(cx: &Cx, fresh: Vec<New>) -> Vec<Result<Accepted, AcceptError>> {
@@ -52,6 +52,7 @@ fn write_one(
                 sequence: new.purpose.sequence.as_deref(),
             };
             news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
+            sequence::tell_skipped(tx, cx, &new.purpose, id)?;
             Status::Skipped
         }
         None => {
