@@ -27,6 +27,7 @@ mod postgres;
 mod queues;
 mod reminders;
 mod segments;
+mod sequence_kill;
 mod sequences;
 mod serve;
 mod story;
