@@ -4,10 +4,13 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use serde_json::json;
+use tidings_access::Change;
 use tidings_sql::{BackupProgress, RestoreError};
 
 use crate::config::{Config, Engine};
 use crate::failure::Failure;
+use crate::open::{Open, layout};
 use crate::output::say;
 
 #[derive(Debug, clap::Args)]
@@ -68,7 +71,7 @@ pub(crate) async fn back_up(args: &BackupArgs, config: &Config) -> Result<(), Fa
     Ok(())
 }
 
-pub(crate) fn restore(args: &RestoreArgs, config: &Config) -> Result<(), Failure> {
+pub(crate) async fn restore(args: &RestoreArgs, config: &Config) -> Result<(), Failure> {
     refuse_other_engines(config)?;
     let to = &config.embedded.path;
     if !args.file.exists() {
@@ -81,6 +84,7 @@ pub(crate) fn restore(args: &RestoreArgs, config: &Config) -> Result<(), Failure
         return Err(Failure::usage(format!("the database {} is already there", to.display()))
             .hint("--force replaces it; `tidings backup` keeps a copy of it first"));
     }
+    let replaced = to.exists();
     tidings_sql::restore(&args.file, to).map_err(|error| {
         let hint = match &error {
             RestoreError::InUse(_) => "stop `tidings serve` and other commands first",
@@ -93,7 +97,20 @@ pub(crate) fn restore(args: &RestoreArgs, config: &Config) -> Result<(), Failure
         Failure::from(error).hint(hint)
     })?;
     say(&format!("restored {} from {}", to.display(), args.file.display()));
-    Ok(())
+    audit(&args.file, replaced, config).await
+}
+
+/// In the database that is there now: the one that was there before has no readers any more.
+async fn audit(file: &Path, replaced: bool, config: &Config) -> Result<(), Failure> {
+    let size = std::fs::metadata(file).context("the backup is gone")?.len();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let told = json!({ "file": name, "bytes": size, "replaced": replaced });
+    let change = Change::new("database.restore", "database", "embedded").after(told);
+    let open = Open::existing(config, layout(false)).await?;
+    let access = open.access.clone();
+    let written = open.access.database().write(move |tx| access.record_change(tx, &change)).await;
+    open.close().await;
+    Ok(written.context("it is restored, but that is not in the audit log")?)
 }
 
 fn refuse_other_engines(config: &Config) -> Result<(), Failure> {

@@ -228,7 +228,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Worker(args) => on_runtime(worker_command::run(&args, &config)),
         Command::Lambda(args) => on_runtime(worker_command::lambda(&args, &config)),
         Command::Backup(args) => on_runtime(backup::back_up(&args, &config)),
-        Command::Restore(args) => backup::restore(&args, &config),
+        Command::Restore(args) => on_runtime(backup::restore(&args, &config)),
         Command::Doctor(args) => on_runtime(doctor::run(&args, &settings, &config)),
         Command::Config(args) => config_command::run(&args, &settings),
         Command::Completions { shell } => completions(shell),

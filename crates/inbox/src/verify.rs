@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidings_access::{Cx, StorageError};
+use serde_json::{Value, json};
+use tidings_access::{Change, Cx, StorageError};
 use tidings_kernel::{Cursor, Expect, Query, Scan, Txn, Update, tables};
 
 use crate::Inbox;
@@ -302,6 +303,24 @@ impl Recount {
             let category = of.as_ref()?;
             Some(set(counting.category(category), right(of)))
         });
-        categories.fold(Txn::new().update(all), Txn::update)
+        let told = cx.audited(&self.told(partition));
+        categories.fold(Txn::new().update(all), Txn::update).enqueue(told)
+    }
+
+    /// For the audit log. The id of a user is whatever the app calls him by, so it is not told.
+    fn told(&self, partition: &Partition) -> Change {
+        let (inbox, of) = match partition {
+            Partition::User { inbox, .. } => (inbox, "a user"),
+            Partition::Public { inbox } => (inbox, "everyone"),
+        };
+        let sums = |all: &BTreeMap<Option<Category>, Sums>| {
+            let named = all.iter().map(|(category, sums)| {
+                let name = category.as_ref().map_or("*", |category| category.as_str());
+                (name.to_owned(), json!({ "published": sums.published, "read": sums.read }))
+            });
+            json!({ "of": of, "counts": named.collect::<serde_json::Map<String, Value>>() })
+        };
+        let change = Change::new("inbox.repair", "inbox", inbox);
+        change.before(sums(&self.stored)).after(sums(&self.lasting))
     }
 }

@@ -18,7 +18,7 @@ use futures_util::future::try_join_all;
 use jiff::ToSpan as _;
 use tidings_access::{Access, Actor, Cx, DisplayName, Slug, clients, workspaces};
 use tidings_jobs::{Handler, Settings, Worker};
-use tidings_kernel::{Clock, Queue, TimerEngine as _};
+use tidings_kernel::{Clock, Delete, Key, Queue, TimerEngine as _, tables};
 use tidings_sql::{
     Database, DatabaseError, Dialect, PostgresOptions, SqlItems, SqlQueues, Streams, Tls,
 };
@@ -128,6 +128,10 @@ impl Bed {
     /// Waits for what a future that was dropped has left to the database: a process that is gone has no writes under way, and
     /// its messages come again later than that.
     pub async fn settle(&self) {
+        // Items are written by a thread that hands over many at once: what was there before this is with the database then.
+        let items = self.cx().await.items().await.unwrap();
+        let nothing = Delete::new(&tables::MAIN, Key::new("NOTHING", "NOTHING"));
+        items.delete(nothing).await.unwrap();
         let database = self.access.database();
         let writers = match database.dialect() {
             Dialect::Sqlite => 1,

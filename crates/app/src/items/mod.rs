@@ -5,6 +5,7 @@
 
 mod filter;
 mod read;
+mod trail;
 mod write;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Layout;
 use crate::store::{self, Store};
+use trail::Trail;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -200,8 +202,10 @@ pub(crate) async fn run(args: ItemsArgs, config: &Config) -> Result<(), Failure>
         ItemsCommand::Get(one) => read::get(&*items, &one, layout).await,
         ItemsCommand::Query(query) => read::query(&*items, *query, layout).await,
         ItemsCommand::Scan(scan) => read::scan(items, scan, layout).await,
-        ItemsCommand::Put(put) => write::put(items, put).await,
-        ItemsCommand::Delete(one) => write::delete(&*items, &one, layout).await,
+        ItemsCommand::Put(put) => write::put(items, put, Trail::new(&store, args.workspace)).await,
+        ItemsCommand::Delete(one) => {
+            write::delete(&*items, &one, &Trail::new(&store, args.workspace), layout).await
+        }
     };
     store.close().await;
     done

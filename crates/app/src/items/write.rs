@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use tidings_kernel::{Delete, Expect, Item, ItemStore, Key, Put, StoreError, Table};
 use tokio::task::JoinSet;
 
+use super::trail::Trail;
 use super::{OneItem, PutArgs};
 use crate::failure::Failure;
 use crate::output::{Layout, Output, say};
@@ -15,19 +16,27 @@ use crate::output::{Layout, Output, say};
 /// Writes under way at the same time: one by one, each would wait for its own fsync.
 const IN_FLIGHT: usize = 256;
 
-pub(super) async fn put(items: Arc<dyn ItemStore>, args: PutArgs) -> Result<(), Failure> {
+pub(super) async fn put(
+    items: Arc<dyn ItemStore>,
+    args: PutArgs,
+    trail: Trail,
+) -> Result<(), Failure> {
     let expect = if args.if_absent { Expect::Absent } else { Expect::Anything };
     let mut putter = Putter::new(items, args.table, expect);
-    let read = feed(&mut putter, &args.item).await;
+    let read = feed(&mut putter, &args.item, &trail).await;
     // What was begun is finished and counted, whatever came after it.
     putter.finish(read).await
 }
 
 /// Hands over the item of the argument, or all that stdin has.
-async fn feed(putter: &mut Putter, argument: &str) -> Result<(), Failure> {
+async fn feed(putter: &mut Putter, argument: &str, trail: &Trail) -> Result<(), Failure> {
     if argument != "-" {
         let item = serde_json::from_str(argument).context("the argument is no item");
-        return putter.take(item.map_err(read_failure)?, 1).await;
+        let item = item.map_err(read_failure)?;
+        let key = putter.key_of(&item, 1)?;
+        let before = putter.items.get(putter.table, &key).await?;
+        trail.put(putter.table, &key, before.as_ref(), &item).await?;
+        return putter.take(key, item, 1).await;
     }
     if stdin().is_terminal() {
         say("reading items from the terminal; end with Ctrl-D");
@@ -36,7 +45,12 @@ async fn feed(putter: &mut Putter, argument: &str) -> Result<(), Failure> {
     let items = serde_json::Deserializer::from_reader(input).into_iter::<Item>();
     for (item, number) in items.zip(1..) {
         let item = item.with_context(|| format!("item {number} cannot be read"));
-        putter.take(item.map_err(read_failure)?, number).await?;
+        let item = item.map_err(read_failure)?;
+        let key = putter.key_of(&item, number)?;
+        if number == 1 {
+            trail.put_many(putter.table).await?;
+        }
+        putter.take(key, item, number).await?;
     }
     Ok(())
 }
@@ -62,10 +76,14 @@ impl Putter {
         Self { items, table, expect, running, keys, stored: 0, already_there: 0 }
     }
 
-    async fn take(&mut self, item: Item, number: usize) -> Result<(), Failure> {
-        let key = self.table.key_of(&item).with_context(|| {
+    fn key_of(&self, item: &Item, number: usize) -> Result<Key, Failure> {
+        let key = self.table.key_of(item).with_context(|| {
             format!("item {number} cannot be stored in table {}", self.table.name)
-        })?;
+        });
+        Ok(key?)
+    }
+
+    async fn take(&mut self, key: Key, item: Item, number: usize) -> Result<(), Failure> {
         while self.running.len() >= IN_FLIGHT || self.keys.contains(&key) {
             self.wait_for_one().await?;
         }
@@ -119,9 +137,13 @@ fn count(items: u64) -> String {
 pub(super) async fn delete(
     items: &dyn ItemStore,
     one: &OneItem,
+    trail: &Trail,
     layout: Layout,
 ) -> Result<(), Failure> {
     let key = one.key()?;
+    if let Some(item) = items.get(one.table, &key).await? {
+        trail.delete(one.table, &key, &item).await?;
+    }
     match items.delete(Delete::new(one.table, key.clone())).await? {
         Some(item) => {
             let mut out = Output::new(layout);

@@ -5,6 +5,8 @@ use std::io::{BufRead as _, stdin};
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
+use tidings_access::Change;
 use tidings_jobs::contracts::check_for_queue;
 use tidings_kernel::{Outgoing, Queue};
 
@@ -55,14 +57,22 @@ pub(super) async fn run(
             });
             batch.push(message?);
             if batch.len() == BATCH {
-                sent += batch.len() as u64;
-                runtime.queues.send(std::mem::take(&mut batch)).await?;
+                sent += send(args.queue, std::mem::take(&mut batch), runtime).await?;
             }
         }
     }
     if !batch.is_empty() {
-        sent += batch.len() as u64;
-        runtime.queues.send(batch).await?;
+        sent += send(args.queue, batch, runtime).await?;
     }
     out.json(&Sent { sent })
+}
+
+/// The audit log has it before the queue, which may be elsewhere. What is in the messages may name somebody, and is not told.
+async fn send(queue: &Queue, batch: Vec<Outgoing>, runtime: &Runtime) -> Result<u64, Failure> {
+    let count = batch.len() as u64;
+    let change = Change::new("queue.send", "queue", queue).after(json!({ "messages": count }));
+    let access = runtime.access().clone();
+    runtime.database.write(move |tx| access.record_change(tx, &change)).await?;
+    runtime.queues.send(batch).await?;
+    Ok(count)
 }

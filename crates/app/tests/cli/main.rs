@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails its test")]
 
 mod access;
+mod audit;
 #[cfg(feature = "aws")]
 mod aws;
 mod backup;
@@ -26,6 +27,7 @@ mod postgres;
 mod queues;
 mod reminders;
 mod segments;
+mod sequence_kill;
 mod sequences;
 mod serve;
 mod story;

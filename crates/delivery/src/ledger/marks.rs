@@ -124,7 +124,10 @@ pub fn mark(
                 let message = Outgoing::new(queue, body);
                 tx.enqueue(&message, now).map_err(transactional::in_database)?;
             }
-            if mark.is_some_and(|(mark, _)| mark.status().is_some()) {
+            // An id may come with what says nothing else of the sending.
+            if mark.is_some_and(|(mark, _)| mark.status().is_some())
+                || facts.provider_message_id.is_some()
+            {
                 let about = (id, row.optional_text(4)?);
                 transactional::tell_reminder(tx, workspace, about, now)?;
             }

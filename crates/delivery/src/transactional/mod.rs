@@ -15,6 +15,7 @@ mod purpose;
 mod reminder;
 mod request;
 mod rules;
+mod sequence;
 mod settle;
 mod store;
 mod test_send;
@@ -95,6 +96,8 @@ pub struct Message {
     pub sequence_id: Option<String>,
     /// And whose walk through it.
     pub execution_id: Option<String>,
+    /// And of which of its steps, as the sequence has it.
+    pub sequence_step: Option<String>,
     /// The draft of the reminder that it is.
     pub reminder: Option<String>,
     pub status: Status,

@@ -16,6 +16,8 @@ pub(super) struct Purpose {
     /// By its slug.
     pub(super) sequence: Option<String>,
     pub(super) execution: Option<String>,
+    /// As the sequence has it.
+    pub(super) step: Option<String>,
     /// The draft of the reminder that it is.
     pub(super) reminder: Option<String>,
 }

@@ -136,7 +136,7 @@ pub(super) fn insert_all<'n>(
                     workspace_id, client_id, lead_id, topic_id, idempotency_key, request_hash, email, template_key,
                     template_version, from_email, from_name, reply_to, subject, html_body, text_body, context, envelope,
                     metadata, status, skip_reason, scheduled_at, created_at, updated_at, sequence_id, execution_id,
-                    kind, audience_id, reminder)";
+                    kind, audience_id, reminder, sequence_step)";
     let then = "ON CONFLICT (workspace_id, client_id, idempotency_key) DO NOTHING
                 RETURNING id, client_id, idempotency_key";
     let rows = all.iter().map(|new| {
@@ -196,6 +196,7 @@ fn columns<'n>(cx: &Cx, contact: ContactId, new: &'n New) -> Vec<Param<'n>> {
         }),
         purpose.audience.map_or(Param::Null, Param::Int),
         text(purpose.reminder.as_ref()),
+        text(purpose.step.as_ref()),
     ]
 }
 
@@ -292,7 +293,8 @@ pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, Dat
     let sql = "SELECT workspace_id, client_id, lead_id, topic_id, idempotency_key, email, template_key,
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
                       context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
-                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder
+                      handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder,
+                      sequence_step
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
     rows.first().map(|row| read_sendable(id, row)).transpose()
@@ -322,6 +324,7 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
             audience: row.optional_int(27)?,
             sequence: text(24)?,
             execution: text(25)?,
+            step: text(29)?,
             reminder,
         },
         key: row.text(4)?.to_owned(),
@@ -352,7 +355,7 @@ pub(super) const SELECT: &str =
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
             bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id,
-            reminder
+            reminder, sequence_step
      FROM transactional_messages";
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
@@ -374,6 +377,7 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         sequence_id: text(31)?,
         execution_id: text(32)?,
         reminder: text(33)?,
+        sequence_step: text(34)?,
         status: row.parsed(12, "a status")?,
         skip_reason: text(13)?,
         last_error: text(14)?,

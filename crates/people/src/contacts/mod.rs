@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{EmailAddress, Value};
+use tidings_kernel::{EmailAddress, Txn, Value};
 use tidings_sql::DatabaseError;
 
 use crate::suppression::{self, Against};
@@ -101,6 +101,15 @@ pub enum UpdateError {
     Store(#[from] StorageError),
 }
 
+impl From<UpsertError> for UpdateError {
+    fn from(error: UpsertError) -> Self {
+        match error {
+            UpsertError::TooMuch(error) => error.into(),
+            UpsertError::Store(error) => error.into(),
+        }
+    }
+}
+
 /// Afterwards there is a contact with this address, with what was named and with what it had before. It takes back neither an
 /// unsubscription nor a suppression, and whoever is suppressed comes back suppressed.
 pub async fn upsert(cx: &Cx, cmd: Upsert) -> Result<Upserted, UpsertError> {
@@ -118,20 +127,29 @@ pub async fn put(cx: &Cx, cmd: Update) -> Result<Upserted, UpsertError> {
 
 /// Changes what is named of a contact that is there, and nothing else.
 pub async fn update(cx: &Cx, cmd: Update) -> Result<Contact, UpdateError> {
-    let (within, email) = (cx.clone(), cmd.email.clone());
+    let known = known(cx, &cmd.email).await?.ok_or(UpdateError::Missing)?;
+    Ok(write(cx, &cmd, known).await?.contact)
+}
+
+/// Changes attributes and tags of a contact, if it is there, in one transaction with something that may happen once only: what
+/// is changed with it is changed once, whoever tries again. That somebody was faster with either is an error.
+pub async fn update_with(cx: &Cx, cmd: Update, with: Txn) -> Result<(), UpdateError> {
+    let Some(known) = known(cx, &cmd.email).await? else {
+        let items = cx.items().await?;
+        return Ok(items.transact(with).await.map_err(StorageError::from)?);
+    };
+    write::write_with(cx, &cmd.email, &known, &cmd.edit, with).await?;
+    Ok(())
+}
+
+async fn known(cx: &Cx, email: &EmailAddress) -> Result<Option<write::Person>, StorageError> {
+    let (within, email) = (cx.clone(), email.clone());
     let find = cx.database().write(move |tx| {
         let Some(known) = store::find(tx, &within, &email)? else { return Ok(None) };
         let secret = suppression::memory::Secret::find(tx, &within)?;
-        Ok(Some(write::Person { known, secret }))
+        Ok::<_, DatabaseError>(Some(write::Person { known, secret }))
     });
-    let known: Option<write::Person> =
-        find.await.map_err(|error: DatabaseError| StorageError::from(error))?;
-    let known = known.ok_or(UpdateError::Missing)?;
-    let done = write(cx, &cmd, known).await;
-    done.map(|done| done.contact).map_err(|error| match error {
-        UpsertError::TooMuch(error) => error.into(),
-        UpsertError::Store(error) => error.into(),
-    })
+    Ok(find.await?)
 }
 
 /// Replaces, adds or removes tags of a contact that is there. Replacing by none clears them.

@@ -6,7 +6,8 @@ use tidings_kernel::Value;
 
 use super::profile::Profile;
 use super::values::{
-    Attributes, FirstName, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES, MAX_TAGS, TagChange, Zone, size,
+    Attributes, FirstName, MAX_ATTRIBUTES, MAX_ATTRIBUTES_BYTES, MAX_TAGS, Tag, TagChange, Zone,
+    size,
 };
 
 /// What is to become of one thing.
@@ -113,12 +114,14 @@ fn plan_tags(
     before: &BTreeSet<String>,
     change: &TagChange,
 ) -> Result<(), TooMuch> {
-    let (TagChange::Replace(named) | TagChange::Add(named) | TagChange::Remove(named)) = change;
-    let named: BTreeSet<String> = named.iter().map(ToString::to_string).collect();
+    let named = |tags: &BTreeSet<Tag>| -> BTreeSet<String> {
+        tags.iter().map(ToString::to_string).collect()
+    };
     let after: BTreeSet<String> = match change {
-        TagChange::Replace(_) => named,
-        TagChange::Add(_) => before.union(&named).cloned().collect(),
-        TagChange::Remove(_) => before.difference(&named).cloned().collect(),
+        TagChange::Replace(tags) => named(tags),
+        TagChange::Add(tags) => before | &named(tags),
+        TagChange::Remove(tags) => before - &named(tags),
+        TagChange::AddAndRemove(add, remove) => &(before | &named(add)) - &named(remove),
     };
     if after.len() > MAX_TAGS && after.len() >= before.len() && &after != before {
         return Err(TooMuch::Tags);

@@ -67,6 +67,8 @@ pub enum TagChange {
     Replace(BTreeSet<Tag>),
     Add(BTreeSet<Tag>),
     Remove(BTreeSet<Tag>),
+    /// Adds the first ones and then removes the others.
+    AddAndRemove(BTreeSet<Tag>, BTreeSet<Tag>),
 }
 
 /// What is to become of somebody's attributes: those that are not named stay, and `None` removes.

@@ -40,46 +40,57 @@ pub(crate) async fn write(
     person: Person,
     edit: &Edit,
 ) -> Result<Upserted, UpsertError> {
-    let items = cx.items().await?;
-    let wanted = Held::keys(email, person.secret.as_ref());
     for _ in 0..race::ATTEMPTS {
-        let found = items.batch_get(&tables::MAIN, &wanted).await.map_err(StorageError::from)?;
-        let held = Held::read(email, found);
-        let before = held.profile.clone().unwrap_or_default();
-        let plan = rules::plan(&before, edit)?;
-        let created = held.profile.is_none();
-        if !created && plan.is_empty() {
-            let contact =
-                Contact::new(email.clone(), &person.known, &before, held.flags(&person.known));
-            return Ok(Upserted { contact, created });
-        }
-        let update = held.update(email, &person.known, &plan, cx.now());
-        let after = update.apply(held.profile.as_ref().map(Profile::item));
-        let after = after.map_err(|error| StorageError::from(StoreError::from(error)))?;
-        let mut txn = held.txn(email, update, &plan, cx.now());
-        if !created {
-            let told = news::updated(cx, person.known.id.get(), email);
-            let told = tidings_webhooks::message(cx, &told).await.map_err(StorageError::from)?;
-            txn = told.into_iter().fold(txn, Txn::enqueue);
-        }
-        // What workers do for others is in the log of those.
-        if *cx.actor() != Actor::Worker {
-            txn = txn.enqueue(audited(cx, &person.known, &plan, created));
-        }
-        let checks = segments::to_check(cx, &[person.known.id]).await;
-        txn = checks.map_err(StorageError::from)?.into_iter().fold(txn, Txn::enqueue);
-        match items.transact(txn).await {
-            Ok(()) => {
-                let profile = after.map(Profile::from).unwrap_or_default();
-                let contact =
-                    Contact::new(email.clone(), &person.known, &profile, held.flags(&person.known));
-                return Ok(Upserted { contact, created });
-            }
-            Err(error) if race::lost(&error) => {}
-            Err(error) => return Err(StorageError::from(error).into()),
+        match write_with(cx, email, &person, edit, Txn::new()).await {
+            Err(UpsertError::Store(StorageError::Items(error))) if race::lost(&error) => {}
+            done => return done,
         }
     }
     Err(StorageError::from(StoreError::Conflict).into())
+}
+
+/// The same in one transaction with something else. Whose turn it is to decide again if somebody was faster, the caller knows.
+pub(crate) async fn write_with(
+    cx: &Cx,
+    email: &EmailAddress,
+    person: &Person,
+    edit: &Edit,
+    with: Txn,
+) -> Result<Upserted, UpsertError> {
+    let items = cx.items().await?;
+    let wanted = Held::keys(email, person.secret.as_ref());
+    let found = items.batch_get(&tables::MAIN, &wanted).await.map_err(StorageError::from)?;
+    let held = Held::read(email, found);
+    let before = held.profile.clone().unwrap_or_default();
+    let plan = rules::plan(&before, edit)?;
+    let created = held.profile.is_none();
+    let shown = |profile: &Profile| {
+        let flags = held.flags(&person.known);
+        Upserted { contact: Contact::new(email.clone(), &person.known, profile, flags), created }
+    };
+    if !created && plan.is_empty() {
+        if !with.writes.is_empty() {
+            items.transact(with).await.map_err(StorageError::from)?;
+        }
+        return Ok(shown(&before));
+    }
+    let update = held.update(email, &person.known, &plan, cx.now());
+    let after = update.apply(held.profile.as_ref().map(Profile::item));
+    let after = after.map_err(|error| StorageError::from(StoreError::from(error)))?;
+    let mut txn = held.txn(email, update, &plan, cx.now());
+    if !created {
+        let told = news::updated(cx, person.known.id.get(), email);
+        let told = tidings_webhooks::message(cx, &told).await.map_err(StorageError::from)?;
+        txn = told.into_iter().fold(txn, Txn::enqueue);
+    }
+    // What workers do for others is in the log of those.
+    if *cx.actor() != Actor::Worker {
+        txn = txn.enqueue(audited(cx, &person.known, &plan, created));
+    }
+    let checks = segments::to_check(cx, &[person.known.id]).await;
+    txn = checks.map_err(StorageError::from)?.into_iter().fold(txn, Txn::enqueue);
+    items.transact(txn.and(with)).await.map_err(StorageError::from)?;
+    Ok(shown(&after.map(Profile::from).unwrap_or_default()))
 }
 
 /// What the audit log is told: which fields are others now, and not what is in them.

@@ -2,13 +2,13 @@
 
 use tidings_delivery::ledger::Source;
 use tidings_delivery::transactional::{Find, MessageId, Settle, Settled, settle, show};
-use tidings_kernel::{SendError, Value, queues};
+use tidings_kernel::{Item, SendError, Value, queues};
 use tidings_people::suppression;
 use tidings_signals::events::{Bounce, Event, EventKind, record};
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{World, by, customer};
-use crate::{Delivery, DraftError, Kind, Status, approve};
+use crate::{Delivery, Draft, DraftError, Kind, Status, approve};
 
 each_store!(
     an_approved_draft_is_sent_once_and_recorded_as_the_seed_has_it,
@@ -16,6 +16,7 @@ each_store!(
     what_comes_back_only_ever_becomes_more,
     a_refused_mail_does_not_count,
     a_mail_that_nobody_knows_of_counts_until_somebody_settles_it,
+    a_mail_that_nobody_knew_of_has_the_id_that_the_providers_event_brings,
     who_must_not_be_written_to_is_told_so,
     a_draft_that_nobody_decides_about_expires,
     a_second_draft_takes_the_place_of_the_first,
@@ -182,6 +183,60 @@ async fn a_mail_that_nobody_knows_of_counts_until_somebody_settles_it(bed: &Bed)
     assert!(world.try_draft("c2", Kind::First).await.is_ok());
     let early = world.try_draft("c1", Kind::First).await;
     assert!(matches!(early, Err(DraftError::TooEarly { .. })));
+}
+
+async fn a_mail_that_nobody_knew_of_has_the_id_that_the_providers_event_brings(bed: &Bed) {
+    let world = World::new(bed).await;
+    let unknown = async |id: &str| {
+        world.provider.answers(SendError::Uncertain("no answer".to_owned()));
+        let draft = world.remind(id, Kind::First).await;
+        assert_eq!((draft.status, world.sent(id).await.len()), (Status::Sending, 0));
+        draft
+    };
+    let tell = async |event: &str, kind: EventKind, draft: &Draft| {
+        let cx = world.cx().await;
+        let email = format!("{}@example.org", draft.customer).parse().unwrap();
+        let mut told = Event::new(event, kind, email, cx.now());
+        told.source = Some(Source::Transactional(draft.message.unwrap()));
+        told.provider_message_id = Some(format!("ses-{}", draft.customer));
+        record(&cx, told).await.unwrap();
+        world.run().await;
+    };
+    let recorded = async |id: &str| {
+        let items = world.items().await;
+        let partition = format!("CUSTOMER#{id}");
+        let is_it = |item: &&Item| {
+            item.text("PK") == Some(&partition)
+                && item.text("SK").is_some_and(|sort| sort.starts_with("SENT#"))
+        };
+        let [item] = items.iter().filter(is_it).collect::<Vec<_>>()[..] else {
+            panic!("{id} has one record: {items:?}")
+        };
+        let text = |name: &str| item.text(name).unwrap_or("none").to_owned();
+        (text("ses_message_id"), text("delivery_status"))
+    };
+    let is = |id: &str, status: &str| (id.to_owned(), status.to_owned());
+
+    // The event says that it was sent at all, and under which id.
+    let draft = unknown("c1").await;
+    tell("e1", EventKind::Delivery, &draft).await;
+    assert_eq!(world.get(&draft.id).await.status, Status::Sent);
+    assert_eq!(recorded("c1").await, is("ses-c1", "delivered"));
+    for event in ["e1", "e2"] {
+        tell(event, EventKind::Send, &draft).await;
+        assert_eq!(recorded("c1").await, is("ses-c1", "delivered"), "it only ever becomes more");
+    }
+
+    // Somebody knew better, but not the id. Whatever comes first from the provider brings it.
+    let draft = unknown("c2").await;
+    let message = Find { id: MessageId::from(draft.message.unwrap()), client: None };
+    let cmd = Settle { message, outcome: Settled::Sent, reason: None };
+    settle(&world.cx().await, cmd).await.unwrap();
+    world.run().await;
+    assert_eq!(recorded("c2").await, is("none", "sent"));
+    tell("e3", EventKind::Open, &draft).await;
+    assert_eq!(recorded("c2").await, is("ses-c2", "sent"));
+    assert!(world.outbox().is_empty(), "nothing was sent again");
 }
 
 async fn who_must_not_be_written_to_is_told_so(bed: &Bed) {

@@ -1,11 +1,15 @@
-//! Nothing personal is logged, told to the audit log, or put into a queue.
+//! Nothing personal is logged, told to the audit log, or put into a queue, also not when others are told of it and answer with
+//! what they were told.
 
-use std::io::Write;
+use std::io::{Read as _, Write};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
+use tidings_access::Cx;
 use tidings_jobs::contracts::{ReminderStep, ReminderTask};
 use tidings_jobs::{Outcome, Work as _};
 use tidings_testbed::Bed;
+use tidings_webhooks::{EventTypes, Poster, Targets, endpoints};
 use tracing_subscriber::fmt::MakeWriter;
 
 use super::world::{World, by, customer, money};
@@ -33,6 +37,56 @@ impl MakeWriter<'_> for Written {
     }
 }
 
+/// An endpoint that answers with a fault and with all that it was told; and what that was.
+fn echo() -> (String, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hooks?for=ada@example.org", listener.local_addr().unwrap());
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&told);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let (mut request, mut part) = (String::new(), [0; 16 * 1024]);
+            while !is_whole(&request) {
+                match stream.read(&mut part) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => request.push_str(&String::from_utf8_lossy(&part[..count])),
+                }
+            }
+            let head = "HTTP/1.1 500 c1@example.org\r\nconnection: close\r\n";
+            let answer = format!("{head}content-length: {}\r\n\r\n{request}", request.len());
+            drop(stream.write_all(answer.as_bytes()));
+            heard.lock().unwrap().push(request);
+        }
+    });
+    (url, told)
+}
+
+fn is_whole(request: &str) -> bool {
+    let Some((head, body)) = request.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.parse::<usize>().ok())?
+    });
+    length.is_some_and(|length| body.len() >= length)
+}
+
+async fn subscribe(cx: &Cx, url: &str) {
+    let (url, event_types) = (url.parse().unwrap(), EventTypes::All);
+    let create = endpoints::Create { url, description: None, event_types };
+    endpoints::create(cx, &Targets::new(true), create).await.unwrap();
+}
+
+async fn tell_others(bed: &Bed) {
+    for _ in 0..3 {
+        for (queue, handler) in
+            tidings_webhooks::handlers(&bed.access, Poster::new(Targets::new(true)))
+        {
+            bed.work(queue, handler).await;
+        }
+        bed.advance(10).await;
+    }
+}
+
 #[tokio::test]
 async fn nothing_personal_is_told() {
     let written = Written::default();
@@ -44,6 +98,10 @@ async fn nothing_personal_is_told() {
     let bed = Bed::memory().await;
     let world = World::new(&bed).await;
     let cx = world.cx().await;
+    let (echo, told) = echo();
+    for url in [echo, "http://127.0.0.1:9/hooks?for=eve@example.org".to_owned()] {
+        subscribe(&cx, &url).await;
+    }
     let draft = world.draft("c1", Kind::First).await;
     let change = Edit {
         content: Some("Dear c1, a secret".to_owned()),
@@ -81,8 +139,12 @@ async fn nothing_personal_is_told() {
         "{dead:?}"
     );
     world.days(20).await;
+    tell_others(&bed).await;
     tidings_people::contacts::erase(&cx, &"c1@example.org".parse().unwrap()).await.unwrap();
+    tell_others(&bed).await;
     drop(guard);
+    let told = told.lock().unwrap().join("\n");
+    assert!(told.contains("c1@example.org"), "others are told: {told}");
     let logged = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains(draft.id.as_str()), "the log is looked at");
     let queued = cx.database().read(|tx| {

@@ -4,10 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use serde_json::json;
+use tidings_access::{Limit, audit};
 use tidings_kernel::queues;
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{World, by, customer, new};
+use crate::settings::{self, Settings};
 use crate::{Approved, Choose, Edit, Kind, Payment, Status, approve, draft, edit, paid, reject};
 
 each_store!(
@@ -15,6 +18,7 @@ each_store!(
     drafts_at_once_leave_one_open,
     an_edit_and_an_approval_at_once_send_nothing_that_was_not_seen,
     a_payment_and_an_approval_at_once_are_one_or_the_other,
+    settings_that_are_put_at_once_follow_each_other_in_the_audit_log,
 );
 
 async fn many_who_approve_at_once_send_once(bed: &Bed) {
@@ -139,4 +143,31 @@ mod nodes {
             assert_eq!(here.sent(&format!("c{at}")).await.len(), 1);
         }
     }
+}
+
+async fn settings_that_are_put_at_once_follow_each_other_in_the_audit_log(bed: &Bed) {
+    let world = World::new(bed).await;
+    let cx = world.cx().await;
+    let wanted = |limit: u32| Settings { batch_limit: limit, ..Settings::default() };
+    let puts = (1..=8).map(|limit| settings::put(&cx, wanted(limit)));
+    for (put, limit) in join_all(puts).await.into_iter().zip(1..) {
+        assert_eq!(put.unwrap(), wanted(limit), "each was in force for a while");
+    }
+    let last = settings::get(&cx).await.unwrap();
+    assert!((1..=8).any(|limit| last == wanted(limit)), "none is in force by half");
+
+    bed.work(&queues::AUDIT_ENTRIES, audit::handler(bed.access.clone())).await;
+    let of_settings =
+        audit::Filter { action: Some("reminders.settings".to_owned()), ..audit::Filter::default() };
+    let log = audit::list(&cx, of_settings, None, Limit::MAX).await.unwrap().items;
+    assert_eq!(log.len(), 8);
+    // From the defaults to what is in force, each entry goes on where another one ended.
+    let limit = |state: &Option<serde_json::Value>| state.as_ref().unwrap()["batch_limit"].clone();
+    let mut steps: Vec<_> = log.iter().map(|one| (limit(&one.before), limit(&one.after))).collect();
+    let mut now = json!(Settings::default().batch_limit);
+    while !steps.is_empty() {
+        let next = steps.iter().position(|(before, _)| *before == now);
+        now = steps.remove(next.unwrap_or_else(|| panic!("nothing follows {now}: {log:?}"))).1;
+    }
+    assert_eq!(now, json!(last.batch_limit));
 }

@@ -233,9 +233,7 @@ fn key(id: &EnrolmentId) -> Key {
 
 impl Enrolment {
     fn message(&self, workspace: &Workspace) -> Outgoing {
-        let task = SequenceTask::Enrol;
-        let id = self.id.as_str().to_owned();
-        let step = SequenceStep { workspace: workspace.clone(), task, id };
+        let step = SequenceStep::new(workspace.clone(), SequenceTask::Enrol, self.id.as_str());
         let body = step.to_body().expect("an id is within its bounds");
         Outgoing::new(&queues::SEQUENCE_STEPS, body)
     }

@@ -21,7 +21,7 @@ const PAGE: usize = 500;
 pub(super) enum What {
     Entered,
     Passed,
-    /// A mail that was not taken for sending, for a reason.
+    /// A mail that was not sent, for a reason, or an inbox message for somebody who has no inbox.
     Skipped,
     Failed,
     /// Somebody who was there went out: an exit, a stop, a restart, an erasure.

@@ -4,6 +4,7 @@
 //! with them. Here are the others, and all of them by the types of executions.
 
 use jiff::Timestamp;
+use tidings_delivery::transactional::MessageId;
 use tidings_kernel::{EmailAddress, Key};
 use tidings_people::keys::{self, subscriber, time};
 
@@ -36,6 +37,11 @@ pub(crate) fn state(id: &ExecutionId) -> Key {
 /// That it was taken out, and did not come to an end by itself.
 pub(crate) fn stopped(id: &ExecutionId) -> Key {
     keys::stopped(id.as_str())
+}
+
+/// That a mail of it was counted as skipped.
+pub(crate) fn skipped(id: &ExecutionId, message: MessageId) -> Key {
+    Key::new(state(id).partition, format!("SKIPPED#{message}"))
 }
 
 /// Who is in a sequence, by when he came.

@@ -3,10 +3,10 @@
 //! Where a walk is, is one item; it changes in one transaction with the numbers of its steps and with the timer that wakes
 //! it, and each of its changes expects the one before. So a message or a timer can come twice, late or on two nodes, and
 //! a process can end anywhere: the walk goes on where it was. What a step sends, posts or tells has a name made of
-//! execution and step, so that doing it again finds it done; tags and attributes are set to the same again.
+//! execution and step, so that doing it again finds it done; tags and attributes change in the transaction that moves the walk.
 //!
 //! Here: how somebody comes in (`enter`), goes on (`walk`), and goes out (`leave`), what is kept of those who could not
-//! (`failed`), and looking at all that (`list`, `funnel`, `simulate`). Not here: which event means which of these
+//! (`failed`), mails that are not sent (`skips`), and looking at all that (`list`, `funnel`, `simulate`). Not here: which event means which of these
 //! (`crate::events`).
 
 mod bulk;
@@ -18,6 +18,7 @@ mod leave;
 mod list;
 mod record;
 mod simulate;
+mod skips;
 #[cfg(test)]
 mod tests;
 mod told;

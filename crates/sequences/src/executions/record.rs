@@ -168,6 +168,6 @@ impl Execution {
 }
 
 fn step(workspace: &Workspace, id: &ExecutionId, task: SequenceTask) -> String {
-    let step = SequenceStep { workspace: workspace.clone(), task, id: id.as_str().to_owned() };
+    let step = SequenceStep::new(workspace.clone(), task, id.as_str());
     step.to_body().expect("an id is within its bounds")
 }

@@ -80,6 +80,7 @@ impl Asked {
                 audience: None,
                 sequence: part.map(|part| part.sequence.clone()),
                 execution: part.and_then(|part| part.execution.clone()),
+                step: part.and_then(|part| part.step.clone()),
                 reminder: send.reminder.clone(),
             },
         }

@@ -13,7 +13,7 @@ use crate::links::Source;
 use crate::transactional::manage::{envelope, in_database, timer_key};
 use crate::transactional::news::{self, About, News};
 use crate::transactional::store::{self, Known, Name, New};
-use crate::transactional::{MessageId, Status};
+use crate::transactional::{MessageId, Status, sequence};
 
 type Answer = Result<Accepted, AcceptError>;
 
@@ -114,6 +114,7 @@ fn announce<'n>(
             sequence: new.purpose.sequence.as_deref(),
         };
         news::tell_about(cx, tx, &about, &News::Skipped(reason), cx.now())?;
+        sequence::tell_skipped(tx, cx, &new.purpose, id)?;
     }
     Ok(())
 }

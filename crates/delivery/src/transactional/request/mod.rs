@@ -96,6 +96,8 @@ pub struct PartOf {
     pub sequence: String,
     /// Whose walk through it, if it is part of one. 1 to 64 letters, digits, `-` and `_`.
     pub execution: Option<String>,
+    /// Which of its steps. That is for the sequence to read, and is told back if the mail is not sent. 1 to 1000 characters.
+    pub step: Option<String>,
     pub kind: PartKind,
     /// Whose consent counts, if it is marketing.
     pub audience: Option<Slug>,

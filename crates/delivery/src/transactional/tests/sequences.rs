@@ -40,6 +40,7 @@ fn part(kind: PartKind) -> PartOf {
     PartOf {
         sequence: "onboarding".to_owned(),
         execution: Some("x1".to_owned()),
+        step: None,
         kind,
         audience: None,
     }
@@ -247,6 +248,7 @@ async fn what_is_wrong_with_a_part_is_told(bed: &Bed) {
     send.part_of = Some(PartOf {
         sequence: "No Slug".to_owned(),
         execution: Some("a b".to_owned()),
+        step: None,
         kind: PartKind::Marketing,
         audience: Some("nothing".parse::<Slug>().unwrap()),
     });

@@ -25,9 +25,9 @@ use super::letter::{self, Text};
 use super::manage::is_key_of;
 use super::marks::{self, Frozen};
 use super::news::{self, News};
-use super::reminder;
 use super::rules::{self, Step};
 use super::store::{self, Sendable};
+use super::{reminder, sequence};
 use crate::eligibility::{self, Verdict};
 use crate::ledger::answers::{self, Refusal};
 use crate::links::Links;
@@ -328,6 +328,7 @@ impl Worker {
             if marked {
                 news::tell(&cx, tx, &gone, &News::Skipped(reason), now)?;
                 reminder::tell_of(tx, &gone, now)?;
+                sequence::tell_skipped(tx, &cx, &gone.purpose, gone.id)?;
             }
             Ok(marked)
         });

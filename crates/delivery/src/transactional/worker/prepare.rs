@@ -19,6 +19,7 @@ const COPY: Purpose = Purpose {
     audience: None,
     sequence: None,
     execution: None,
+    step: None,
     reminder: None,
 };
 

@@ -31,9 +31,9 @@ steps:
 ";
 
 /// A worker that ends after so many turns when it meets its first message.
-struct EndsOnce {
-    inner: Arc<dyn Handler>,
-    turns: AtomicU64,
+pub(super) struct EndsOnce {
+    pub(super) inner: Arc<dyn Handler>,
+    pub(super) turns: AtomicU64,
 }
 
 #[async_trait]

@@ -1,9 +1,11 @@
 //! Executions on both engines, with a clock that is set by hand.
 
 mod crash;
+mod edits;
 mod endings;
 mod enrolment;
 mod rules;
 mod segments;
+mod skips;
 mod steps;
 mod stories;

@@ -29,7 +29,7 @@ each_store!(
     a_simulated_walk_knows_what_it_has_changed,
 );
 
-fn act() -> Act {
+pub(super) fn act() -> Act {
     Act { by: By::Person, source: "test".parse().unwrap(), reason: None, proof: Proof::default() }
 }
 

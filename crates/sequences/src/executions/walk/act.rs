@@ -1,4 +1,5 @@
-//! What a step does: a mail, tags, attributes, telling others. Each can be done again without doing more.
+//! What a step does: a mail, tags, attributes, telling others. Each can be done again without doing more. Tags and attributes
+//! are not: they are changed in the transaction that takes the walk further (`Acted::Edits`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,10 +11,10 @@ use tidings_access::{Cx, StorageError};
 use tidings_delivery::transactional::{AcceptError, Lines, PartKind, PartOf, Send, Status};
 use tidings_inbox::keys::UserId;
 use tidings_inbox::publish::{NewPost, PublishError, To};
-use tidings_people::contacts::{self, Attributes, Edit, TagChange, Update, UpdateError};
+use tidings_people::contacts::{self, Attributes, Edit, Tag, TagChange};
 use tidings_webhooks::{Announcement, EventType};
 
-use super::super::Execution;
+use super::super::{Execution, skips};
 use super::Tools;
 use crate::definition::{Definition, InboxMessage, Mails, Setting, Wait};
 use crate::definition::{Op, Program};
@@ -25,7 +26,11 @@ pub(super) enum Acted {
     Done {
         next: usize,
     },
-    /// A mail that was not sent, for a reason that its row has, or an inbox message for somebody who has no inbox.
+    /// A mail that is not sent, for a reason that its row has.
+    NotSent {
+        next: usize,
+    },
+    /// An inbox message for somebody who has no inbox.
     Skipped {
         next: usize,
     },
@@ -34,6 +39,11 @@ pub(super) enum Acted {
         until: Timestamp,
     },
     NotNow(String, Duration),
+    /// The person is another one afterwards. Somebody may change the same after us, so it happens together with the step, once.
+    Edits {
+        edit: Edit,
+        next: usize,
+    },
     /// It could not be done, and perhaps never can.
     Refused(String),
 }
@@ -50,16 +60,9 @@ pub(super) async fn act(
     match &place.op {
         Op::Send { mails, next } => send(tools, cx, program, (execution, mails), *next).await,
         Op::Tag { add, remove, next } => {
-            let add = TagChange::Add(add.iter().cloned().collect());
-            let remove = TagChange::Remove(remove.iter().cloned().collect::<BTreeSet<_>>());
-            for change in [add, remove] {
-                if let Some(why) =
-                    edit(cx, execution, Edit { tags: Some(change), ..Edit::default() }).await?
-                {
-                    return Ok(Acted::Refused(why));
-                }
-            }
-            Ok(Acted::Done { next: *next })
+            let all = |tags: &[Tag]| -> BTreeSet<Tag> { tags.iter().cloned().collect() };
+            let tags = Some(TagChange::AddAndRemove(all(add), all(remove)));
+            Ok(Acted::Edits { edit: Edit { tags, ..Edit::default() }, next: *next })
         }
         Op::Set { values, next } => {
             let attributes = match Attributes::parse(settings(values, &execution.input)) {
@@ -69,10 +72,7 @@ pub(super) async fn act(
                     return Ok(Acted::Refused(told.join("; ")));
                 }
             };
-            Ok(match edit(cx, execution, Edit { attributes, ..Edit::default() }).await? {
-                Some(why) => Acted::Refused(why),
-                None => Acted::Done { next: *next },
-            })
+            Ok(Acted::Edits { edit: Edit { attributes, ..Edit::default() }, next: *next })
         }
         Op::Inbox { message, next } => post(tools, cx, program, (execution, message), *next).await,
         Op::Webhook { event, data, next } => {
@@ -135,7 +135,8 @@ async fn send(
     send.topic.clone_from(&definition.topic);
     send.lines = Lines { subject: mail.subject.clone(), preheader: None };
     send.context = context(&execution.input);
-    send.part_of = Some(part_of(definition, Some(execution.id.as_str())));
+    let step = Some(skips::named(execution));
+    send.part_of = Some(PartOf { step, ..part_of(definition, Some(execution.id.as_str())) });
     // What is put off once it is written down goes when that is over, whatever the window says then: so it is asked before.
     if definition.window.is_some()
         && let Some(until) = put_off(tools, cx, &send).await?
@@ -143,7 +144,8 @@ async fn send(
         return Ok(Acted::Later { until });
     }
     match tools.messages.accept(cx, send).await {
-        Ok(accepted) if accepted.status == Status::Skipped => Ok(Acted::Skipped { next }),
+        // That is counted when the message tells of it (`skips`), as it is if that turns out later.
+        Ok(accepted) if accepted.status == Status::Skipped => Ok(Acted::NotSent { next }),
         Ok(_) => Ok(Acted::Done { next }),
         Err(AcceptError::Store(error)) => Err(error),
         Err(AcceptError::InFlight) => {
@@ -174,6 +176,7 @@ pub(crate) fn part_of(definition: &Definition, execution: Option<&str>) -> PartO
     PartOf {
         sequence: definition.id.to_string(),
         execution: execution.map(ToOwned::to_owned),
+        step: None,
         kind: if definition.transactional { PartKind::Transactional } else { PartKind::Marketing },
         audience: definition.audience.clone(),
     }
@@ -229,15 +232,6 @@ async fn post(
         Err(error @ (PublishError::Invalid(_) | PublishError::Full)) => {
             Ok(Acted::Refused(error.to_string()))
         }
-    }
-}
-
-/// Why not, if it cannot be done. Whoever is not known any more has nothing that could be changed.
-async fn edit(cx: &Cx, execution: &Execution, edit: Edit) -> Result<Option<String>, StorageError> {
-    match contacts::update(cx, Update { email: execution.email.clone(), edit }).await {
-        Ok(_) | Err(UpdateError::Missing) => Ok(None),
-        Err(UpdateError::Store(error)) => Err(error),
-        Err(error @ UpdateError::TooMuch(_)) => Ok(Some(error.to_string())),
     }
 }
 

@@ -3,8 +3,8 @@
 //! A message names an execution; where it is and what there is to do, its item says. Steps that only decide are taken one
 //! after the other in memory; what was done, and what was decided by asking, is written down before anything else is done:
 //! whoever is cut off repeats one step at most, and asked again it might be decided otherwise. A mail, an inbox message and a
-//! webhook have a name made of the execution and its place, so whoever repeats one finds what was done; a tag or an attribute is
-//! set to the same again.
+//! webhook have a name made of the execution and its place, so whoever repeats one finds what was done; tags and attributes
+//! are changed in the transaction that takes the walk further, so that nobody repeats them.
 //!
 //! A walk that cannot be taken further ends as failed with the last try of its message, and not as a dead letter, which
 //! nobody would look for.
@@ -28,10 +28,11 @@ use tidings_inbox::Inbox;
 use tidings_jobs::contracts::{Contract as _, SequenceStep, SequenceTask};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, MAX_DELAY, Outgoing, Txn, Workspace, causes, queues, tables};
+use tidings_people::contacts::{self, Edit, Update, UpdateError};
 use tidings_people::race;
 
 use super::funnel::{Changes, What};
-use super::{Doing, Execution, ExecutionId, bulk, keys, leave, told};
+use super::{Doing, Execution, ExecutionId, bulk, keys, leave, skips, told};
 use crate::definition::{Op, Program};
 use crate::versions::Versions;
 use act::Acted;
@@ -109,6 +110,7 @@ impl Worker {
             },
             SequenceTask::TakeBack => self.take_back(workspace, &id).await,
             SequenceTask::Enrol => bulk::go_on(&self.tools, workspace, &id).await,
+            SequenceTask::Skipped => self.skipped(workspace, &id, message.message_id).await,
         };
         match done {
             Ok(outcome) => outcome,
@@ -126,6 +128,7 @@ impl Worker {
 }
 
 /// What has been decided since the walk was written down last.
+#[derive(Clone)]
 struct Walk {
     /// As the item has it.
     stored: Execution,
@@ -149,6 +152,20 @@ impl Worker {
     ) -> Result<Outcome, StorageError> {
         if let Some(cx) = self.tools.access.working_in(workspace).await? {
             transactional::cancel_queued_of(&cx, id.as_str(), STOPPED).await?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn skipped(
+        &self,
+        workspace: &Workspace,
+        id: &ExecutionId,
+        message: Option<i64>,
+    ) -> Result<Outcome, StorageError> {
+        if let Some(cx) = self.tools.access.working_in(workspace).await?
+            && let Some(message) = message
+        {
+            skips::count(&cx, id, message.into()).await?;
         }
         Ok(Outcome::Done)
     }
@@ -229,11 +246,22 @@ impl Worker {
                     return self.sleep(cx, walk).await;
                 }
                 Next::Act if walk.asked || walk.acted => return self.write(cx, walk).await,
+                // A transaction has its bounds, and tags are many.
+                Next::Act if walk.steps > 0 && edits(&walk.now, &program) => {
+                    return self.write(cx, walk).await;
+                }
                 Next::Act => match act::act(&self.tools, cx, &program, &walk.now).await? {
                     Acted::Done { next } => {
                         walk.acted = true;
                         walk.tell_sent(cx, &program);
                         walk.go(&program, next, cx.now());
+                    }
+                    Acted::NotSent { next } => {
+                        walk.acted = true;
+                        walk.go(&program, next, cx.now());
+                    }
+                    Acted::Edits { edit, next } => {
+                        return self.edit(cx, &program, walk, (edit, next)).await;
                     }
                     Acted::Skipped { next } => {
                         walk.acted = true;
@@ -272,6 +300,29 @@ impl Worker {
     async fn write(&self, cx: &Cx, walk: Walk) -> Result<Turn, StorageError> {
         let txn = walk.now.go_on(Txn::new());
         self.commit(cx, walk, txn, Turn::Again).await
+    }
+
+    /// The person and the walk change together. What comes next may ask about him.
+    async fn edit(
+        &self,
+        cx: &Cx,
+        program: &Program,
+        walk: Walk,
+        (edit, next): (Edit, usize),
+    ) -> Result<Turn, StorageError> {
+        let mut gone = walk.clone();
+        gone.go(program, next, cx.now());
+        let (txn, email) = (gone.now.go_on(Txn::new()), walk.now.email.clone());
+        match contacts::update_with(cx, Update { email, edit }, gone.recorded(txn)).await {
+            Ok(()) => Ok(Turn::Again),
+            Err(UpdateError::Store(StorageError::Items(error))) if race::lost(&error) => {
+                Ok(Turn::Again)
+            }
+            Err(UpdateError::Store(error)) => Err(error),
+            Err(error @ (UpdateError::Missing | UpdateError::TooMuch(_))) => {
+                self.try_again(cx, walk, error.to_string()).await
+            }
+        }
     }
 
     async fn sleep(&self, cx: &Cx, walk: Walk) -> Result<Turn, StorageError> {
@@ -344,15 +395,19 @@ impl Worker {
         txn: Txn,
         then: Turn,
     ) -> Result<Turn, StorageError> {
-        let Walk { stored, changes, told, .. } = walk;
-        let txn = told.into_iter().fold(txn, Txn::enqueue);
-        match cx.items().await?.transact(changes.count(txn, &stored.id, &stored.sequence)).await {
+        match cx.items().await?.transact(walk.recorded(txn)).await {
             Ok(()) => Ok(then),
             // Somebody was faster: it is looked at again.
             Err(error) if race::lost(&error) => Ok(Turn::Again),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Whether its step changes the person.
+fn edits(execution: &Execution, program: &Program) -> bool {
+    let op = program.places.get(execution.at).map(|place| &place.op);
+    matches!(op, Some(Op::Set { .. } | Op::Tag { .. }))
 }
 
 enum Turn {
@@ -371,6 +426,13 @@ impl Walk {
             asked: false,
             acted: false,
         }
+    }
+
+    /// The transaction with what has to be counted and told.
+    fn recorded(self, txn: Txn) -> Txn {
+        let Self { stored, changes, told, .. } = self;
+        let txn = told.into_iter().fold(txn, Txn::enqueue);
+        changes.count(txn, &stored.id, &stored.sequence)
     }
 
     /// A mail of this step is on its way.
