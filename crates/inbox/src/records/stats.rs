@@ -175,6 +175,11 @@ impl UserStats {
 }
 
 impl CategoryStats {
+    /// Whether nothing is counted, so that they say no more than if they were not there, but for a read-all.
+    pub fn is_empty(&self) -> bool {
+        self.published == 0 && self.read == 0
+    }
+
     pub fn read(item: Option<&Item>) -> Result<Self, StoreError> {
         let Some(item) = item else { return Ok(Self::default()) };
         let from = Reading { item, what: "a count" };
