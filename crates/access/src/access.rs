@@ -39,6 +39,7 @@ pub struct Cx {
     pub(crate) now: Timestamp,
     name: Workspace,
     items: Arc<Items>,
+    clock: Arc<dyn Clock>,
 }
 
 /// The items of every workspace, opened once each: on DynamoDB that looks whether the tables are there.
@@ -164,6 +165,7 @@ impl Access {
             said_by: None,
             now: self.now(),
             items: Arc::clone(&self.items),
+            clock: Arc::clone(&self.clock),
         }
     }
 }
@@ -199,6 +201,11 @@ impl Cx {
     /// When the operation began. It does not go on while the operation runs.
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// What the clock says by now, for whoever holds something for a while.
+    pub fn time(&self) -> Timestamp {
+        in_millis(self.clock.now())
     }
 
     /// Writes down who did what, in the transaction that does it.
