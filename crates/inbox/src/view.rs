@@ -111,6 +111,7 @@ async fn visit(cx: &Cx, reader: &Reader, view: &View) -> Result<(), LookError> {
     let update = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid)
         .all()
         .set("since", view.index.latest_before(&oldest))
+        .set("came", cx.now().as_millisecond())
         // He can have no receipts of what was redacted before.
         .set("cleaned", view.index.stats.redactions);
     let is_new = Condition::not_exists("since");
