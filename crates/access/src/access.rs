@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use tidings_kernel::{Clock, ItemEngine, ItemStore, Outgoing, Workspace};
 use tidings_sql::{Database, DatabaseError, Param, Tx};
 
-use crate::audit::{self, Actor, Change};
+use crate::audit::{self, Actor, Change, Who};
 use crate::last_use::LastUse;
 use crate::rows::{WorkspaceId, in_millis};
 use crate::trouble::StorageError;
@@ -35,9 +35,11 @@ pub struct Cx {
     pub(crate) database: Database,
     pub(crate) workspace: WorkspaceId,
     pub(crate) actor: Actor,
+    pub(crate) said_by: Option<String>,
     pub(crate) now: Timestamp,
     name: Workspace,
     items: Arc<Items>,
+    clock: Arc<dyn Clock>,
 }
 
 /// The items of every workspace, opened once each: on DynamoDB that looks whether the tables are there.
@@ -69,7 +71,7 @@ impl Access {
 
     /// Writes down what an operator did to the whole installation, in the transaction that does it.
     pub fn record_change(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), DatabaseError> {
-        audit::record(tx, (None, &Actor::Operator, self.now()), change)
+        audit::record(tx, (None, Who::OPERATOR, self.now()), change)
     }
 
     pub fn inside(&self, workspace: &Registration, actor: Actor) -> Cx {
@@ -160,8 +162,10 @@ impl Access {
             workspace,
             name,
             actor,
+            said_by: None,
             now: self.now(),
             items: Arc::clone(&self.items),
+            clock: Arc::clone(&self.clock),
         }
     }
 }
@@ -188,14 +192,26 @@ impl Cx {
         &self.actor
     }
 
+    /// The same, done by somebody whom only the caller knows: entries of the audit log say so (`by`).
+    #[must_use]
+    pub fn said_by(self, who: String) -> Self {
+        Self { said_by: Some(who), ..self }
+    }
+
     /// When the operation began. It does not go on while the operation runs.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
+    /// What the clock says by now, for whoever holds something for a while.
+    pub fn time(&self) -> Timestamp {
+        in_millis(self.clock.now())
+    }
+
     /// Writes down who did what, in the transaction that does it.
     pub fn record_change(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), DatabaseError> {
-        audit::record(tx, (Some(self.workspace), &self.actor, self.now), change)
+        let who = Who { actor: &self.actor, said_by: self.said_by.as_deref() };
+        audit::record(tx, (Some(self.workspace), who, self.now), change)
     }
 
     /// The same of something that has no state worth telling.

@@ -6,7 +6,7 @@ use tidings_kernel::Workspace;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use crate::access::Access;
-use crate::audit::{self, Actor, Change};
+use crate::audit::{self, Change, Who};
 use crate::page::{Limit, Page};
 use crate::rows::WorkspaceId;
 
@@ -137,7 +137,7 @@ fn record(
     change: &Change,
     at: Timestamp,
 ) -> Result<(), DatabaseError> {
-    audit::record(tx, (Some(workspace.id), &Actor::Operator, at), change)
+    audit::record(tx, (Some(workspace.id), Who::OPERATOR, at), change)
 }
 
 fn load(tx: &mut Tx<'_>, name: &Workspace) -> Result<Registration, FindError> {

@@ -18,7 +18,7 @@ use tidings_inbox::publish::{NewPost, To};
 use tidings_inbox::read::{Listing, counts, list, newer};
 use tidings_inbox::verify::{Then, verify};
 use tidings_inbox::{Inbox, Reader};
-use tidings_kernel::{Clock, ItemEngine, Key, Update, tables};
+use tidings_kernel::{Clock, ItemEngine, Key, Query, Update, tables};
 use tidings_sql::Database;
 use tidings_testkit::FakeClock;
 
@@ -238,6 +238,41 @@ async fn a_count_that_is_wrong_is_put_right() {
         Rounds::new(world.access.clone(), Arc::clone(&world.engine), Arc::clone(&world.inbox));
     rounds.once().await.unwrap();
     assert_eq!(world.told().await, "1 1; news 1 1");
+    world.verify().await;
+}
+
+#[tokio::test]
+async fn a_category_goes_with_its_last_message() {
+    let world = World::new().await;
+    let categories = async || {
+        let query = Query::new(&tables::INBOX, "t#acmeU#ada#app").begins_with("c#");
+        world.cx().await.items().await.unwrap().query(query.limit(100)).await.unwrap().items.len()
+            - 1
+    };
+    for number in 0..48 {
+        world.publish("ada", &format!("c{number}"), "30d").await;
+    }
+    world.publish("ada", "old", "10m").await;
+    let (cx, app) = (world.cx().await, "app".parse().unwrap());
+    for round in 0..4 {
+        let last = world.publish("ada", "news", "30d").await;
+        // Whoever publishes while it goes is counted.
+        let (redacted, second) =
+            tokio::join!(world.inbox.redact(&cx, &app, &last), world.publish("ada", "news", "30d"));
+        redacted.unwrap();
+        assert!(world.told().await.contains("; news 1 1"), "{}", world.told().await);
+        world.inbox.redact(&cx, &app, &second).await.unwrap();
+        assert_eq!(categories().await, 49 - usize::from(round > 0));
+        world.verify().await;
+        if round == 0 {
+            world.clock.advance(11.minutes());
+            world.told().await;
+        }
+    }
+    // Two have no message now, so there is room for two others.
+    world.publish("ada", "new", "30d").await;
+    world.publish("ada", "newer", "30d").await;
+    assert_eq!(categories().await, 50);
     world.verify().await;
 }
 

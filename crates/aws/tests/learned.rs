@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 mod credentials;
+mod deaths;
 mod server;
 
 use std::sync::Arc;
@@ -43,6 +44,7 @@ struct World {
     clock: Arc<FakeClock>,
     queues: Arc<SqlQueues>,
     outbox: DynamoOutbox,
+    engine: Arc<dyn ItemEngine>,
     server: Server,
 }
 
@@ -55,10 +57,10 @@ impl World {
         let database = Database::memory().await.unwrap();
         let queues = Arc::new(SqlQueues::new(database.clone(), Arc::clone(&clock) as Arc<_>));
         let engine = Arc::clone(&items) as Arc<dyn ItemEngine>;
-        let access = Access::new(database, engine, Arc::clone(&clock) as Arc<_>);
+        let access = Access::new(database, Arc::clone(&engine), Arc::clone(&clock) as Arc<_>);
         workspaces::create(&access, "acme".parse().unwrap()).await.unwrap();
         let outbox = DynamoOutbox::new(items, Arc::new(Acme));
-        Self { access, clock, queues, outbox, server }
+        Self { access, clock, queues, outbox, engine, server }
     }
 
     async fn cx(&self) -> Cx {
@@ -109,11 +111,16 @@ impl World {
 
     /// Hands on what the items promise, and works on both queues until nothing is left.
     async fn work(&self) {
+        self.work_as(&self.access).await;
+    }
+
+    async fn work_as(&self, access: &Access) {
         loop {
             let mut some = self.outbox.relay(&*self.queues, 100).await.unwrap();
-            let features = features::handler(self.access.clone());
+            some += self.work_on(&queues::LEAD_INGESTION, handler(access.clone())).await;
+            let features = features::handler(access.clone());
             some += self.work_on(&queues::FEATURE_PROCESSING, features).await;
-            let memory = memory::handler(self.access.clone());
+            let memory = memory::handler(access.clone());
             some += self.work_on(&queues::MEMORY_PROCESSING, memory).await;
             if some == 0 {
                 return;

@@ -10,7 +10,7 @@ use crate::keys::{self, Category, Sort};
 use crate::records::{CategoryStats, Marks, Own, Receipt, Stored, UserStats, Watermark};
 use crate::rules::Standing;
 
-/// An inbox has at most 50 categories at a time, so this is nearly always all. It is few enough for a glance.
+/// An inbox has at most 50 categories at a time, and read-alls of others are few, so this is nearly always all. It is few enough for a glance.
 const PAGE: usize = 100;
 
 #[derive(Debug, Default)]
@@ -50,6 +50,17 @@ impl Balance {
             Some(Sort::Message(_) | Sort::CountedOut(_)) | None => {}
         }
         Ok(())
+    }
+
+    /// Categories whose counts say nothing.
+    pub(crate) fn empty(&self) -> impl Iterator<Item = (&Category, &CategoryStats)> {
+        self.categories.iter().filter(|(_, stats)| stats.is_empty() && stats.mark.is_none())
+    }
+
+    pub(crate) fn without_empty(&self) -> Self {
+        let mut categories = self.categories.clone();
+        categories.retain(|_, stats| !stats.is_empty() || stats.mark.is_some());
+        Self { exists: self.exists, stats: self.stats.clone(), categories }
     }
 
     pub(crate) fn of_own(&self, own: &Own) -> Standing<'_> {

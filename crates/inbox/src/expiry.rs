@@ -213,9 +213,9 @@ async fn settle_together(
             let mark = tables::INBOX.bare_item(&key).with(EXPIRY, until);
             txn.put(&tables::INBOX, mark, Expect::Absent)
         });
-        let there = Condition::exists("kind").and(still("marks", balance.stats.marks));
+        let there = Condition::exists("kind").and(still("rev", balance.stats.rev));
         let all = counting.all().expect(Expect::That(there));
-        let txn = counting.add(&difference, all).into_iter().fold(txn, Txn::update);
+        let txn = counting.add(txn, &difference, all, &balance.categories);
         let told = told_to.into_iter().flat_map(|to| {
             let unread = gone.iter().filter_map(|gone| balance.unread(&gone.stored));
             unread.map(move |message| timeline::befell(cx, to, message, Fate::Expired))

@@ -175,6 +175,16 @@ pub fn post(tenant: &Workspace, inbox: &InboxKey, id: &MessageId) -> Key {
     Key::new(posts(tenant, inbox), format!("{POSTS}{id}"))
 }
 
+/// Of which categories there are posts in one inbox.
+pub fn all_filed(tenant: &Workspace, inbox: &InboxKey) -> String {
+    format!("t#{tenant}C#{inbox}")
+}
+
+/// That there is a post of a category.
+pub fn filed(tenant: &Workspace, inbox: &InboxKey, category: &Category, id: &MessageId) -> Key {
+    Key::new(all_filed(tenant, inbox), format!("{category}#{id}"))
+}
+
 /// Whom a post is for.
 pub fn all_recipients(tenant: &Workspace, inbox: &InboxKey, id: &MessageId) -> String {
     format!("t#{tenant}P#{inbox}#{id}")
@@ -275,6 +285,7 @@ mod tests {
             super::category_counts(&public, &news),
             super::counted_out(&user, &id),
             super::post(&acme(), &inbox, &id),
+            super::filed(&acme(), &inbox, &news, &id),
             super::recipients(&acme(), &inbox, &id, 1),
             super::host(&acme(), &inbox, "order/1"),
         ];
@@ -289,6 +300,7 @@ mod tests {
         t#acmeG#$public#app / c#news
         t#acmeU#ada#app / x#m#0GV8YLWQ000000001
         t#acmeP#app / p#0GV8YLWQ000000001
+        t#acmeC#app / news#0GV8YLWQ000000001
         t#acmeP#app#0GV8YLWQ000000001 / u#00001
         t#acmeH#app / h#order/1
         ");
@@ -315,9 +327,15 @@ mod tests {
 
     #[test]
     fn what_is_no_place_of_messages_is_none() {
-        for other in
-            ["t#acme", "t#acmeP#app", "t#otherU#ada#app", "t#acmeG#other#app", "", "t#acmeU#ada"]
-        {
+        for other in [
+            "t#acme",
+            "t#acmeP#app",
+            "t#acmeC#app",
+            "t#otherU#ada#app",
+            "t#acmeG#other#app",
+            "",
+            "t#acmeU#ada",
+        ] {
             assert_eq!(Partition::parse(&acme(), other), None, "{other}");
         }
         for other in ["", "st#tenant_settings", "m#short", "x#c#*", "c#", "p#0GV8YLWQ000000001"] {

@@ -47,7 +47,7 @@ pub(crate) async fn take_out(
     let to = (&reader.inbox, &reader.uid);
     let is_told = !expired.is_empty() && timeline::is_known(cx, &reader.uid).await?;
     let mut rev = view.balance.stats.rev;
-    let mut left = expired.as_slice();
+    let (mut left, mut categories) = (expired.as_slice(), view.balance.categories.clone());
     loop {
         let (now, later) = left.split_at(left.len().min(TOGETHER));
         let (mut txn, mut difference) = (Txn::new(), Difference::default());
@@ -61,10 +61,14 @@ pub(crate) async fn take_out(
         }
         let all = counting.all().expect(Expect::That(still("rev", rev)));
         let all = if later.is_empty() { all.set(SOONEST, next) } else { all };
-        let txn = counting.add(&difference, all).into_iter().fold(txn, Txn::update);
+        let txn = counting.add(txn, &difference, all, &categories);
         match written(items.transact(txn).await)? {
             ControlFlow::Break(()) => return Ok(()),
             ControlFlow::Continue(()) => (rev, left) = (rev + 1, later),
+        }
+        for (category, published, read) in difference.changed() {
+            let stats = categories.entry(category.clone()).or_default();
+            (stats.published, stats.read) = (stats.published + published, stats.read + read);
         }
         if left.is_empty() {
             break;

@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 
 /// Which of an inbox's times is for every category that has none.
 pub const DEFAULT: &str = "default";
-const MAX_SECONDS: i64 = 730 * 86_400;
+/// Nothing lives longer.
+pub(crate) const MAX_DAYS: i64 = 730;
+const MAX_SECONDS: i64 = MAX_DAYS * 86_400;
 
 /// A time as it was written. `30d` stays `30d`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -218,6 +218,7 @@ impl Verifying<'_> {
 /// The counts of a partition, stored and counted anew, at one revision.
 struct Recount {
     rev: i64,
+    categories: BTreeMap<Category, CategoryStats>,
     stored: BTreeMap<Option<Category>, Sums>,
     counted: BTreeMap<Option<Category>, Sums>,
     /// The same without what has expired.
@@ -263,10 +264,11 @@ impl Recount {
         }
         let mut stored =
             BTreeMap::from([(None, Sums { published: stats.published, read: stats.read })]);
-        for (category, CategoryStats { published, read, .. }) in categories {
-            stored.insert(Some(category), Sums { published, read });
+        for (category, stats) in &categories {
+            let CategoryStats { published, read, .. } = *stats;
+            stored.insert(Some(category.clone()), Sums { published, read });
         }
-        Ok(Some(Self { rev: stats.rev, stored, counted, lasting, items: count }))
+        Ok(Some(Self { rev: stats.rev, categories, stored, counted, lasting, items: count }))
     }
 
     fn drifts(&self, partition: &Partition) -> Vec<Drift> {
@@ -299,12 +301,16 @@ impl Recount {
         let all = all.expect(Expect::That(still("rev", self.rev)));
         let named: BTreeSet<_> = self.stored.keys().chain(self.counted.keys()).collect();
         let wrong = named.into_iter().filter(|of| self.stored.get(*of) != Some(&right(of)));
-        let categories = wrong.filter_map(|of| {
-            let category = of.as_ref()?;
-            Some(set(counting.category(category), right(of)))
+        let txn = wrong.filter_map(Option::as_ref).fold(Txn::new().update(all), |txn, category| {
+            match (self.categories.get(category), right(&Some(category.clone()))) {
+                (Some(before), Sums { published: 0, read: 0 }) => {
+                    counting.empty(txn, category, before)
+                }
+                (_, sums) => txn.update(set(counting.category(category), sums)),
+            }
         });
         let told = cx.audited(&self.told(partition));
-        categories.fold(Txn::new().update(all), Txn::update).enqueue(told)
+        txn.enqueue(told)
     }
 
     /// For the audit log. The id of a user is whatever the app calls him by, so it is not told.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tidings_access::{Cx, StorageError};
-use tidings_kernel::{Condition, Expect, StoreError, Txn, tables};
+use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, StoreError, Txn, tables};
 
 use crate::Inbox;
 use crate::balance::Balance;
@@ -62,6 +62,8 @@ pub(crate) async fn look(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View
             clean(cx, inbox, reader, &view).await?;
         } else if view.is_overdue(cx) {
             overdue::take_out(cx, inbox, reader, &view).await?;
+        } else if view.balance.empty().next().is_some() {
+            tidy(cx, inbox, reader, &view).await?;
         } else {
             return Ok(view);
         }
@@ -109,6 +111,7 @@ async fn visit(cx: &Cx, reader: &Reader, view: &View) -> Result<(), LookError> {
     let update = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid)
         .all()
         .set("since", view.index.latest_before(&oldest))
+        .set("came", cx.now().as_millisecond())
         // He can have no receipts of what was redacted before.
         .set("cleaned", view.index.stats.redactions);
     let is_new = Condition::not_exists("since");
@@ -152,10 +155,26 @@ async fn clean(cx: &Cx, inbox: &Inbox, reader: &Reader, view: &View) -> Result<(
     }
     let unchanged = still("rev", view.balance.stats.rev);
     let all = counting.all().set("cleaned", cleaned).expect(Expect::That(unchanged));
-    let txn = counting.add(&difference, all).into_iter().fold(txn, Txn::update);
+    let txn = counting.add(txn, &difference, all, &view.balance.categories);
     match items.transact(txn).await {
         Ok(()) => {
             inbox.hints.changed(cx.workspace(), &reader.inbox, Some(&reader.uid));
+            Ok(())
+        }
+        Err(error) if lost(&error) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes away counts of categories that came to nothing when two marked at the same time. They say nothing, so no change is counted.
+async fn tidy(cx: &Cx, inbox: &Inbox, reader: &Reader, view: &View) -> Result<(), LookError> {
+    let counting = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid);
+    let empty = view.balance.empty().take(MAX_TXN_WRITES);
+    let txn = empty.fold(Txn::new(), |txn, (name, stats)| counting.empty(txn, name, stats));
+    match cx.items().await?.transact(txn).await {
+        Ok(()) => {
+            let tidied = Arc::new(view.balance.without_empty());
+            inbox.balances.keep(cx.workspace(), reader, &tidied);
             Ok(())
         }
         Err(error) if lost(&error) => Ok(()),

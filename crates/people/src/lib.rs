@@ -8,6 +8,7 @@ pub mod export;
 pub mod heard;
 pub mod import;
 pub mod keys;
+pub mod memory;
 mod news;
 pub mod race;
 pub mod segments;

@@ -1,50 +1,90 @@
 //! A store that fails at one call, before it is made or after: then the caller does not know. For tests of what a crash
-//! leaves behind.
+//! leaves behind. And one in which something happens before each call, for tests of what takes long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
 use crate::{Bed, items};
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use tidings_access::{Access, Actor, Cx, workspaces};
 use tidings_kernel::{
-    ChangeBatch, Delete, Item, ItemEngine, ItemStore, Key, Page, Put, Query, Scan, StoreError,
-    Table, Txn, Update, Workspace,
+    ChangeBatch, Clock, Delete, Item, ItemEngine, ItemStore, Key, Page, Put, Query, Scan,
+    StoreError, Table, Txn, Update, Workspace,
 };
-use tidings_sql::SqlItems;
+use tidings_sql::Database;
 
 /// The same workspace, for somebody whose process dies at this call of the items: before it, or after.
 pub async fn dying(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Cx {
-    let access = dying_access(bed, cx, place, after);
-    let found = workspaces::find(&access, "acme".parse().unwrap()).await.unwrap();
-    access.inside(&found, Actor::Operator)
+    inside_acme(&dying_access(bed, cx, place, after)).await
 }
 
 /// The same for whoever finds his workspaces by himself.
 pub fn dying_access(bed: &Bed, cx: &Cx, place: isize, after: bool) -> Access {
-    let engine = Failing {
-        engine: items(cx.database(), &bed.clock),
-        left: Arc::new(AtomicIsize::new(place)),
-        after,
-    };
-    Access::new(cx.database().clone(), Arc::new(engine), bed.clock.clone())
+    let engine = dying_engine(Arc::new(items(cx.database(), &bed.clock)), place, after);
+    Access::new(cx.database().clone(), engine, bed.clock.clone())
+}
+
+/// The same on any engine.
+pub fn dying_engine(engine: Arc<dyn ItemEngine>, place: isize, after: bool) -> Arc<dyn ItemEngine> {
+    let befalls = Befalls::Death { left: Arc::new(AtomicIsize::new(place)), after };
+    Arc::new(Failing { engine, befalls })
+}
+
+/// The same workspace, for somebody to whom something happens before each call of the items.
+pub async fn interrupted(
+    bed: &Bed,
+    cx: &Cx,
+    happens: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
+) -> Cx {
+    let engine: Arc<dyn ItemEngine> = Arc::new(items(cx.database(), &bed.clock));
+    let engine = Failing { engine, befalls: Befalls::Interruption(Arc::new(happens)) };
+    let (database, clock): (Database, Arc<dyn Clock>) = (cx.database().clone(), bed.clock.clone());
+    inside_acme(&Access::new(database, Arc::new(engine), clock)).await
+}
+
+async fn inside_acme(access: &Access) -> Cx {
+    let found = workspaces::find(access, "acme".parse().unwrap()).await.unwrap();
+    access.inside(&found, Actor::Operator)
+}
+
+/// What befalls whoever calls the store.
+#[derive(Clone)]
+enum Befalls {
+    Death { left: Arc<AtomicIsize>, after: bool },
+    Interruption(Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>),
 }
 
 struct Failing {
-    engine: SqlItems,
-    left: Arc<AtomicIsize>,
-    after: bool,
+    engine: Arc<dyn ItemEngine>,
+    befalls: Befalls,
 }
 
 struct FailingStore {
     store: Arc<dyn ItemStore>,
-    left: Arc<AtomicIsize>,
-    after: bool,
+    befalls: Befalls,
+}
+
+/// How a call ends.
+#[derive(PartialEq, Eq)]
+enum End {
+    Well,
+    Before,
+    After,
 }
 
 impl FailingStore {
-    fn fails(&self) -> bool {
-        self.left.fetch_sub(1, Ordering::SeqCst) == 0
+    async fn end(&self) -> End {
+        match &self.befalls {
+            Befalls::Death { left, after } if left.fetch_sub(1, Ordering::SeqCst) == 0 => {
+                if *after { End::After } else { End::Before }
+            }
+            Befalls::Death { .. } => End::Well,
+            Befalls::Interruption(happens) => {
+                happens().await;
+                End::Well
+            }
+        }
     }
 
     fn error() -> StoreError {
@@ -55,12 +95,12 @@ impl FailingStore {
 /// Makes a call, or fails before or after it. A macro, because each call answers with another type.
 macro_rules! maybe {
     ($self:ident, $call:expr) => {{
-        let fails = $self.fails();
-        if fails && !$self.after {
+        let end = $self.end().await;
+        if end == End::Before {
             return Err(FailingStore::error());
         }
         let answer = $call.await;
-        if fails { Err(FailingStore::error()) } else { answer }
+        if end == End::After { Err(FailingStore::error()) } else { answer }
     }};
 }
 
@@ -129,7 +169,7 @@ impl ItemStore for FailingStore {
 impl ItemEngine for Failing {
     async fn open(&self, workspace: &Workspace) -> Result<Arc<dyn ItemStore>, StoreError> {
         let store = self.engine.open(workspace).await?;
-        Ok(Arc::new(FailingStore { store, left: Arc::clone(&self.left), after: self.after }))
+        Ok(Arc::new(FailingStore { store, befalls: self.befalls.clone() }))
     }
 
     async fn sweep(&self, limit: usize) -> Result<usize, StoreError> {

@@ -1,7 +1,7 @@
 //! What the features' tests stand on: a workspace on a database of its own, and a clock that is set by hand.
 //!
 //! Here: `Bed`, `each_store!` that runs a story on every SQL engine, `until_turn` that ends a worker in the middle, and a store
-//! that dies at one of its calls (`failing`). Not here: any feature (a crate's own tests would meet a second copy of its
+//! that dies at one of its calls or is interrupted before each (`failing`). Not here: any feature (a crate's own tests would meet a second copy of its
 //! types), and the suites of the engines (`testkit`).
 #![expect(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use tidings_sql::{
 };
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
-pub use failing::{dying, dying_access};
+pub use failing::{dying, dying_access, dying_engine, interrupted};
 
 /// Runs stories over a `Bed` on every SQL engine, each as a test of its own: `async fn story(bed: &Bed)`. A macro, because
 /// tests are named by their functions.
@@ -111,6 +111,11 @@ impl Bed {
 
     pub async fn shop(&self, cx: &Cx) -> clients::Client {
         clients::find(cx, "shop".parse().unwrap()).await.unwrap()
+    }
+
+    /// The items as an engine, which removes what is past its time.
+    pub fn items(&self) -> SqlItems {
+        items(self.access.database(), &self.clock)
     }
 
     /// Works on a queue until nothing in it is due. Tells how many deliveries that were.

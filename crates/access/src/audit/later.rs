@@ -11,7 +11,7 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::{Outgoing, hex, queues};
 use tidings_sql::DatabaseError;
 
-use super::{Change, Entry, insert, kept};
+use super::{Change, Entry, insert, kept, kept_after};
 use crate::access::{Access, Cx};
 
 /// How long an entry waits while the database cannot be used.
@@ -29,7 +29,7 @@ pub(crate) fn outgoing(cx: &Cx, change: &Change) -> Outgoing {
         target_type: change.target_type.to_owned(),
         target_id: change.target(),
         before: kept(change.before.as_ref()).and_then(object),
-        after: kept(change.after.as_ref()).and_then(object),
+        after: kept_after(change, cx.said_by.as_deref()).and_then(object),
         happened_at: cx.now(),
     };
     let body = entry.to_body().expect("every field is bounded above");

@@ -15,7 +15,7 @@ mod tests;
 use std::fmt;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tidings_kernel::hex;
 use tidings_sql::{DatabaseError, Param, Tx};
@@ -128,6 +128,32 @@ fn kept(state: Option<&Value>) -> Option<Value> {
     Some(object)
 }
 
+/// Who does something, as the log tells it.
+#[derive(Clone, Copy)]
+pub(crate) struct Who<'a> {
+    pub(crate) actor: &'a Actor,
+    /// Whose name the caller gives it.
+    pub(crate) said_by: Option<&'a str>,
+}
+
+impl Who<'_> {
+    pub(crate) const OPERATOR: Self = Self { actor: &Actor::Operator, said_by: None };
+}
+
+/// What there is now as it is kept, and in whose name it was made so.
+fn kept_after(change: &Change, said_by: Option<&str>) -> Option<Value> {
+    let after = kept(change.after.as_ref());
+    let Some(Value::Object(by)) = said_by.and_then(|who| kept(Some(&json!({ "by": who })))) else {
+        return after;
+    };
+    let mut after = match after {
+        Some(Value::Object(after)) => after,
+        _ => Map::new(),
+    };
+    after.extend(by);
+    Some(Value::Object(after))
+}
+
 /// A row on its way into the log.
 pub(crate) struct Entry<'a> {
     /// Nothing, if it concerns the whole installation.
@@ -146,10 +172,10 @@ pub(crate) struct Entry<'a> {
 /// Writes down who did what, in the transaction that does it.
 pub(crate) fn record(
     tx: &mut Tx<'_>,
-    (workspace, actor, at): (Option<WorkspaceId>, &Actor, Timestamp),
+    (workspace, who, at): (Option<WorkspaceId>, Who<'_>, Timestamp),
     change: &Change,
 ) -> Result<(), DatabaseError> {
-    let (actor, target) = (actor.to_string(), change.target());
+    let (actor, target) = (who.actor.to_string(), change.target());
     let entry = Entry {
         workspace,
         actor: &actor,
@@ -157,7 +183,7 @@ pub(crate) fn record(
         target_type: change.target_type,
         target_id: &target,
         before: kept(change.before.as_ref()),
-        after: kept(change.after.as_ref()),
+        after: kept_after(change, who.said_by),
         at,
         entry_id: None,
     };

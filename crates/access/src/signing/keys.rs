@@ -7,7 +7,7 @@ use sha2::Sha256;
 use tidings_kernel::hex;
 use tidings_sql::{Database, DatabaseError, Param, Row, Tx};
 
-use crate::audit::{self, Actor, Change};
+use crate::audit::{self, Change, Who};
 
 /// Bytes of a secret.
 const SECRET: usize = 32;
@@ -76,7 +76,7 @@ pub async fn rotate(database: &Database, now: Timestamp) -> Result<SigningKey, D
             let made = shown(rows.first().ok_or(DatabaseError::NoRow)?)?;
             let told = json!({ "revoked": false });
             let change = Change::new("signing_key.create", "signing_key", made.id).after(told);
-            audit::record(tx, (None, &Actor::Operator, now), &change)?;
+            audit::record(tx, (None, Who::OPERATOR, now), &change)?;
             Ok(made)
         })
         .await
@@ -98,7 +98,7 @@ pub async fn revoke(
         if tx.execute(sql, &[id.into(), now.into()])? > 0 {
             let change = Change::new("signing_key.revoke", "signing_key", id)
                 .between(json!({ "revoked": false }), json!({ "revoked": true }));
-            audit::record(tx, (None, &Actor::Operator, now), &change)?;
+            audit::record(tx, (None, Who::OPERATOR, now), &change)?;
         }
         let sql = "SELECT id, created_at, revoked_at FROM signing_keys WHERE id = $1";
         let rows = tx.query(sql, &[id.into()])?;

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
-use tidings_people::keys;
+use tidings_people::{keys, memory as remembered};
 use tidings_sql::{Among, DatabaseError, Param, Row};
 
 use super::display_names::{self, DisplayNames};
@@ -145,7 +145,7 @@ pub async fn learned_of(
         let (items, lead) = (Arc::clone(&items), wanted.memory.then(|| lead.clone()));
         async move {
             match lead {
-                Some(lead) => memory(items.as_ref(), &lead).await.map(Some),
+                Some(lead) => memory(items.as_ref(), &lead, cx.now()).await.map(Some),
                 None => Ok(None),
             }
         }
@@ -213,7 +213,7 @@ async fn lead_organizations(
 }
 
 /// `memory.<type>.<key>`: seed 004's sort key is `<type>#<key>`.
-async fn memory(items: &dyn ItemStore, lead: &str) -> Result<Json, StorageError> {
+async fn memory(items: &dyn ItemStore, lead: &str, now: Timestamp) -> Result<Json, StorageError> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         // A page can be shorter than was asked for: it has so many bytes at most.
@@ -233,7 +233,7 @@ async fn memory(items: &dyn ItemStore, lead: &str) -> Result<Json, StorageError>
         };
         let group = all.entry(kind).or_insert_with(|| Json::Object(Map::new()));
         if let Json::Object(group) = group {
-            group.insert(key.to_owned(), item.get("value").map_or(Json::Null, to_json));
+            group.insert(key.to_owned(), remembered::value(item, now).map_or(Json::Null, to_json));
         }
     }
     Ok(Json::Object(all))

@@ -196,7 +196,7 @@ fn transaction(
         None => (counting.all(), known),
     };
     let all = all.expect(Expect::That(known));
-    (counting.add(&difference, all).into_iter().fold(txn, Txn::update), made)
+    (counting.add(txn, &difference, all, &view.balance.categories), made)
 }
 
 impl Found<'_> {

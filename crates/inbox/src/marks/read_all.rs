@@ -231,7 +231,8 @@ impl Plan<'_> {
     /// How many flags fit into the transaction beside the counts.
     fn room(&self) -> usize {
         let of_newer = self.newer.iter().filter_map(|newer| newer.category.as_ref());
-        let counted: BTreeSet<_> = self.view.balance.categories.keys().chain(of_newer).collect();
+        let counts = self.view.balance.categories.iter().filter(|(_, stats)| !stats.is_empty());
+        let counted: BTreeSet<_> = counts.map(|(category, _)| category).chain(of_newer).collect();
         // One for the counts, and one for the timeline.
         (MAX_TXN_WRITES - 2).saturating_sub(counted.len())
     }
@@ -264,8 +265,10 @@ impl Plan<'_> {
                     .iter()
                     .filter(|(category, stats)| stats.read != stats.published - left(category));
                 for (category, stats) in with_counts {
-                    let read = stats.published - left(category);
-                    txn = txn.update(self.counting.category(category).set("read", read));
+                    txn = match stats.published - left(category) {
+                        0 if stats.published == 0 => self.counting.empty(txn, category, stats),
+                        read => txn.update(self.counting.category(category).set("read", read)),
+                    };
                 }
                 for category in
                     unread.keys().filter(|name| !view.balance.categories.contains_key(**name))
@@ -281,8 +284,12 @@ impl Plan<'_> {
                 let before = of_category.mark.and_then(|mark| mark.id);
                 let mark = self.watermark(number, before, newest);
                 let read = of_category.published - left(category);
-                let update = self.counting.category(category);
-                txn = txn.update(update.set("mark", mark.to_value()).set("read", read));
+                txn = txn.update(if (of_category.published, read) == (0, 0) {
+                    self.counting.only_marked(category, &mark)
+                } else {
+                    let update = self.counting.category(category);
+                    update.set("mark", mark.to_value()).set("read", read)
+                });
                 match read - of_category.read {
                     0 => all,
                     more => all.add("read", more),

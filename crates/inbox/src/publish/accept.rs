@@ -86,7 +86,8 @@ impl Inbox {
             return Err(no_more_categories());
         }
         let (uids, post) = draft(checked, cx.now(), due, ttl.after(due));
-        let accepting = Accepting { inbox: self, cx, key: inbox, post };
+        let is_crowded = registered == Registered::Crowded;
+        let accepting = Accepting { inbox: self, cx, key: inbox, post, is_crowded };
         match uids {
             None => accepting.everyone().await,
             Some(uids) => accepting.users(&uids).await,
@@ -163,6 +164,8 @@ struct Accepting<'a> {
     cx: &'a Cx,
     key: &'a InboxKey,
     post: Post,
+    /// Its category may be taken off the list of those that the inbox has.
+    is_crowded: bool,
 }
 
 /// What became of the transaction.
@@ -271,7 +274,17 @@ impl Accepting<'_> {
         if post.audience == Audience::Everyone && *self.cx.actor() != Actor::Worker {
             txn = txn.enqueue(audited(self.cx, "post.publish", self.key, (None, post)));
         }
-        txn.put(&tables::INBOX, post.to_item(tenant, self.key), Expect::Absent)
+        txn = txn.put(&tables::INBOX, post.to_item(tenant, self.key), Expect::Absent);
+        if let Some(filed) = post.filed_item(tenant, self.key) {
+            txn = txn.put(&tables::INBOX, filed, Expect::Anything);
+        }
+        match &post.category {
+            Some(category) if self.is_crowded => {
+                let list = keys::categories(tenant, self.key);
+                txn.check(&tables::INBOX, list, settings::still_noted(category))
+            }
+            _ => txn,
+        }
     }
 
     /// The same with the users, or after they were written.

@@ -9,9 +9,11 @@ use tidings_kernel::{
     Condition, Expect, ItemStore, Outgoing, Path, StoreError, Txn, Update, tables,
 };
 
-use crate::counting::take_in;
+use crate::counting::{Counting, take_in};
 use crate::keys::{self, InboxKey, UserId};
-use crate::records::{CategoryStats, Marks, Message, Own, Post, Stored, UserStats, damaged, stamp};
+use crate::records::{
+    CategoryStats, EXPIRY, Marks, Message, Own, Post, Stored, UserStats, damaged, stamp,
+};
 use crate::timeline::{self, Fate};
 
 /// The copies of one post.
@@ -129,7 +131,7 @@ impl Copies<'_> {
             txn.put(&tables::INBOX, copy.to_item(tenant, self.inbox), Expect::Absent).update(all);
         let Some(name) = &self.post.category else { return txn };
         let key = keys::category_counts(&keys::user(tenant, self.inbox, uid), name);
-        let of_category = self.count(key, uid, 1);
+        let of_category = self.count(key, uid, 1).remove(EXPIRY);
         txn.update(if covered {
             of_category
         } else {
@@ -151,9 +153,9 @@ impl Copies<'_> {
             .expect(Expect::That(Condition::eq("rev", stats.rev)));
         let copy = keys::message(&partition, &self.post.id);
         let txn = txn.delete(&tables::INBOX, copy, Expect::Present).update(all);
-        let Some(name) = &self.post.category else { return txn };
-        let key = keys::category_counts(&partition, name);
-        txn.update(self.count(key, uid, -1).add("read", -read))
+        let (Some(name), Some(before)) = (&self.post.category, category) else { return txn };
+        let counting = Counting::of_user(self.cx.workspace(), self.inbox, uid);
+        counting.add_to(txn, name, before, (-1, -read))
     }
 
     /// Counts a copy in or out.

@@ -3,10 +3,13 @@
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Cancellation, Condition, Expect, ItemStore, StoreError, Txn, Update, tables};
 
-use super::{MAX_PUBLIC, audited, moved};
-use crate::keys::{self, InboxKey};
+use super::{MAX_PUBLIC, audited, moved, unfiled};
+use crate::counting::Counting;
+use crate::keys::{self, InboxKey, Partition};
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{Post, Public, PublicStats, State, Stored, damaged, public_stamp};
+use crate::records::{
+    CategoryStats, Post, Public, PublicStats, State, Stored, damaged, public_stamp,
+};
 
 /// What became of putting one in.
 pub(super) enum Put {
@@ -42,7 +45,7 @@ pub(super) async fn put(
             .clone()
             .put(&tables::INBOX, public.to_item(tenant, inbox), Expect::Absent)
             .update(all);
-        match items.transact(count_category(cx, inbox, txn, post, 1)).await {
+        match items.transact(count_category(cx, inbox, txn, post)).await {
             Ok(()) => return Ok(Put::Done),
             Err(StoreError::Cancelled(reasons)) => {
                 let of_base = reasons.iter().take(besides);
@@ -91,13 +94,20 @@ pub(super) async fn redact(
         let all = count(cx, inbox, keys::counts(&partition), -1)
             .add("rev", 1)
             .set("redactions", number)
-            .expect(unchanged("redactions", stats.redactions));
+            // Whatever is counted changes it, so that who takes the last of a category away knows that it is.
+            .expect(unchanged("rev", stats.rev));
         txn = txn
             .put(&tables::INBOX, public.to_item(cx.workspace(), inbox), Expect::That(there))
             .update(all);
-        txn = count_category(cx, inbox, txn, post, -1);
+        if let Some(category) = &post.category {
+            let key = keys::category_counts(&partition, category);
+            let before = CategoryStats::read(items.get(&tables::INBOX, &key).await?.as_ref())?;
+            let public = Partition::Public { inbox: inbox.clone() };
+            let counting = Counting::of(cx.workspace(), &public);
+            txn = counting.add_to(txn, category, &before, (-1, 0));
+        }
     }
-    match items.transact(txn).await {
+    match items.transact(unfiled(cx, inbox, post, txn)).await {
         Ok(()) => Ok(Some(after)),
         Err(error) if lost(&error) => Ok(None),
         Err(error) => Err(error.into()),
@@ -119,10 +129,10 @@ fn count(cx: &Cx, inbox: &InboxKey, key: tidings_kernel::Key, number: i64) -> Up
     stamp.into_iter().fold(update, |update, (name, value)| update.set(name, value))
 }
 
-fn count_category(cx: &Cx, inbox: &InboxKey, txn: Txn, post: &Post, number: i64) -> Txn {
+fn count_category(cx: &Cx, inbox: &InboxKey, txn: Txn, post: &Post) -> Txn {
     let Some(category) = &post.category else { return txn };
     let key = keys::category_counts(&keys::public(cx.workspace(), inbox), category);
-    txn.update(count(cx, inbox, key, number))
+    txn.update(count(cx, inbox, key, 1))
 }
 
 /// A number that is 0 where it was never set is still the same.

@@ -24,7 +24,7 @@ use serde_json::{Value as Json, json};
 use tidings_access::{Change, Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, InboxPost, InboxTask};
 use tidings_kernel::{
-    Condition, Cursor, Expect, Outgoing, Query, StoreError, Update, queues, tables,
+    Condition, Cursor, Expect, Outgoing, Query, StoreError, Txn, Update, queues, tables,
 };
 
 pub use accept::PublishError;
@@ -146,6 +146,13 @@ fn moved(cx: &Cx, inbox: &InboxKey, before: &Post, after: &Post) -> Update {
         .set("redacted", after.redacted)
         .expect(Expect::That(unchanged));
     if after.content.is_none() { update.remove("message") } else { update }
+}
+
+/// A post of whose category there are no messages any more.
+fn unfiled(cx: &Cx, inbox: &InboxKey, post: &Post, txn: Txn) -> Txn {
+    let Some(category) = &post.category else { return txn };
+    let key = keys::filed(cx.workspace(), inbox, category, &post.id);
+    txn.delete(&tables::INBOX, key, Expect::Anything)
 }
 
 /// What the audit log is told of a post that was made for everyone, or taken away.

@@ -6,7 +6,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::InboxTask;
 use tidings_kernel::{StoreError, Txn};
 
-use super::{MAX_AT_ONCE, audited, everyone, message, moved, post as load, walk};
+use super::{MAX_AT_ONCE, audited, everyone, message, moved, post as load, unfiled, walk};
 use crate::Inbox;
 use crate::ids::MessageId;
 use crate::keys::{self, InboxKey};
@@ -121,7 +121,7 @@ async fn cancel(cx: &Cx, inbox: &InboxKey, post: &Post) -> Result<Option<Post>, 
         .update(moved(cx, inbox, post, &after))
         .cancel_timer(keys::timer(inbox, &post.id))
         .enqueue(audited(cx, "post.cancel", inbox, (Some(post), &after)));
-    write(cx, txn, after).await
+    write(cx, unfiled(cx, inbox, post, txn), after).await
 }
 
 /// From now on nobody gets it any more. `None` if somebody was faster.
@@ -130,6 +130,7 @@ async fn begin(cx: &Cx, inbox: &InboxKey, post: &Post) -> Result<Option<Post>, S
     let mut txn = Txn::new();
     if post.delivered == 0 {
         after.state = State::Redacted;
+        txn = unfiled(cx, inbox, post, txn);
     } else {
         let job = message(cx, inbox, &post.id, InboxTask::Redact);
         let now = post.delivered > MAX_AT_ONCE as i64;

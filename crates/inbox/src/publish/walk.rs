@@ -8,7 +8,7 @@ use tidings_jobs::contracts::InboxTask;
 use tidings_kernel::{ItemStore, StoreError, Txn, tables};
 
 use super::copies::Copies;
-use super::{CHUNK, CHUNK_TOLD, message, moved, post as load};
+use super::{CHUNK, CHUNK_TOLD, message, moved, post as load, unfiled};
 use crate::Inbox;
 use crate::keys::{self, InboxKey, PAGE, UserId};
 use crate::race::{ATTEMPTS, lost};
@@ -37,6 +37,9 @@ pub(super) async fn page(
         let mut txn = Txn::new().update(moved(cx, key, &post, &after));
         if self::task(&after).is_some() && Page::at(done(&after, task)) != page {
             txn = txn.enqueue(message(cx, key, &post.id, task));
+        }
+        if after.state == State::Redacted {
+            txn = unfiled(cx, key, &post, txn);
         }
         let copies = Copies { cx, inbox: key, post: &post, known: &known };
         let txn = match task {

@@ -140,10 +140,11 @@ impl View {
         Counts { total, unread, categories, rev: self.rev(), own_rev, public_rev }
     }
 
-    /// Public messages expire in the index, which changes nothing that is stored.
+    /// Public messages expire in the index, which changes nothing that is stored. And a user who was forgotten and comes again begins
+    /// with the same numbers.
     fn rev(&self) -> String {
-        let seen = self.index.after(0);
-        format!("{}.{}.{seen}", self.balance.stats.rev, self.index.stats.rev)
+        let (own, seen) = (&self.balance.stats, self.index.after(0));
+        format!("{}.{}.{seen}.{}", own.rev, self.index.stats.rev, own.came)
     }
 
     /// A public message that this user can see.

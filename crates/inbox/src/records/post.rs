@@ -202,6 +202,12 @@ impl Post {
         uids.map(|uid| uid.ok_or_else(|| from.damaged("uids"))).collect()
     }
 
+    /// That there is a post of its category, as long as there are messages of it.
+    pub fn filed_item(&self, tenant: &Workspace, inbox: &InboxKey) -> Option<Item> {
+        let key = keys::filed(tenant, inbox, self.category.as_ref()?, &self.id);
+        Some(tables::INBOX.bare_item(&key).with(EXPIRY, self.expires.as_second()))
+    }
+
     /// That its request was accepted, if it has an id by which it would be known again.
     pub fn accepted_item(&self, tenant: &Workspace, inbox: &InboxKey) -> Option<Item> {
         let key = keys::host(tenant, inbox, self.host_system_id.as_deref()?);

@@ -77,6 +77,8 @@ pub struct UserStats {
     pub all: Option<Watermark>,
     /// Public messages up to this `seq` are from before he came. Nothing if he never came.
     pub since: Option<i64>,
+    /// The millisecond in which he first came, which tells him from one of the same name who was forgotten. 0 if he never came.
+    pub came: i64,
     /// Receipts of public messages that were redacted up to this redaction are taken out.
     pub cleaned: i64,
     /// Nothing that is counted is gone before this second. Nothing if nobody has looked yet.
@@ -122,6 +124,7 @@ impl UserStats {
             marks: from.count("marks"),
             all: Watermark::read(item, "all")?,
             since: item.integer("since"),
+            came: from.count("came"),
             cleaned: from.count("cleaned"),
             soonest: item.integer(SOONEST),
             settled: from.count(SETTLED),
@@ -143,6 +146,9 @@ impl UserStats {
         }
         if let Some(since) = self.since {
             item.set("since", since);
+        }
+        if self.came > 0 {
+            item.set("came", self.came);
         }
         if let Some(soonest) = self.soonest {
             item.set(SOONEST, soonest);
@@ -175,6 +181,11 @@ impl UserStats {
 }
 
 impl CategoryStats {
+    /// Whether nothing is counted, so that they say no more than if they were not there, but for a read-all.
+    pub fn is_empty(&self) -> bool {
+        self.published == 0 && self.read == 0
+    }
+
     pub fn read(item: Option<&Item>) -> Result<Self, StoreError> {
         let Some(item) = item else { return Ok(Self::default()) };
         let from = Reading { item, what: "a count" };

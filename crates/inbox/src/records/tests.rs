@@ -87,6 +87,7 @@ fn counts_come_back() {
         rev: 9,
         marks: 2,
         all: Some(mark.clone()),
+        came: 1_767_225_600_000,
         since: Some(0),
         cleaned: 1,
         soonest: Some(1_790_000_000),

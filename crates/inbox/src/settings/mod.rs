@@ -1,9 +1,10 @@
 //! Settings of a tenant and configurations of its inboxes.
 //!
 //! Whoever publishes reads all that concern one inbox at once, in one request of three small items, so what was changed on one
-//! node holds at once on all of them. Which pages may ask is kept in memory for a moment (`kept`). An inbox needs no
-//! configuration: one that has none has everything as the tenant has it.
+//! node holds at once on all of them. Which pages may ask is kept in memory for a moment (`kept`). Which categories an inbox has is
+//! in `categories`. An inbox needs no configuration: one that has none has everything as the tenant has it.
 
+mod categories;
 mod kept;
 #[cfg(test)]
 mod tests;
@@ -12,9 +13,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use tidings_access::{Change, Cx, StorageError};
-use tidings_kernel::{Condition, Cursor, Expect, Query, StoreError, Txn, Update, Value, tables};
+use tidings_kernel::{Condition, Cursor, Expect, Query, StoreError, Txn, tables};
 use url::Url;
 
+pub use self::categories::MAX_CATEGORIES;
+pub(crate) use self::categories::{Registered, register, still_noted};
 pub use self::kept::Kept;
 use crate::keys::{self, Category, InboxKey};
 use crate::race::{ATTEMPTS, lost};
@@ -22,8 +25,6 @@ use crate::records::{Categories, Configuration, TenantSettings};
 use crate::ttl::{self, Ttl};
 use crate::wrong::{Wrong, Wrongs, listed};
 
-/// So many categories an inbox can have messages of.
-pub const MAX_CATEGORIES: usize = 50;
 const MAX_TITLE: usize = 200;
 const MAX_DESCRIPTION: usize = 2_000;
 const MAX_ORIGINS: usize = 50;
@@ -241,52 +242,6 @@ fn told_of(configuration: &Configuration) -> Json {
         "description": configuration.description,
         "ttl": ttl,
     })
-}
-
-/// Whether an inbox can have messages of this category, from now on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Registered {
-    Yes,
-    /// It has as many categories as it can have.
-    Full,
-}
-
-/// Notes that an inbox has messages, and of which category. It is noted before the first of them, so there may be none.
-/// By it an erasure finds all inboxes that somebody may have messages in.
-pub(crate) async fn register(
-    cx: &Cx,
-    inbox: &InboxKey,
-    category: Option<&Category>,
-    mut known: Categories,
-) -> Result<Registered, StorageError> {
-    let items = cx.items().await?;
-    let key = keys::categories(cx.workspace(), inbox);
-    for _ in 0..ATTEMPTS {
-        let is_noted = match category {
-            Some(category) => known.names.contains(category.as_str()),
-            None => known.rev > 0,
-        };
-        if is_noted {
-            return Ok(Registered::Yes);
-        }
-        let mut update = Update::new(&tables::INBOX, key.clone()).add("rev", 1);
-        if let Some(category) = category {
-            if known.names.len() >= MAX_CATEGORIES {
-                return Ok(Registered::Full);
-            }
-            update = update.add_to_set("categories", Value::texts([category.as_str()]));
-        }
-        let update = update.expect(unchanged(known.rev));
-        match items.update(update).await {
-            Ok(_) => return Ok(Registered::Yes),
-            Err(error) if lost(&error) => {
-                let found = items.get(&tables::INBOX, &key).await?;
-                known = Categories::read(found.as_ref())?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(StoreError::Conflict.into())
 }
 
 /// What has a `rev` is as it was loaded; 0 is the one of what was not there.

@@ -8,11 +8,11 @@ use tidings_testbed::{Bed, each_store};
 
 use super::kept::TOPIC;
 use super::{
-    InForce, MAX_CATEGORIES, NewConfiguration, NewSettings, Registered, SettingsError,
-    delete_inbox, in_force, inbox, inboxes, put_inbox, put_tenant, register, tenant,
+    InForce, NewConfiguration, NewSettings, SettingsError, delete_inbox, in_force, inbox, inboxes,
+    put_inbox, put_tenant, tenant,
 };
 use crate::Inbox;
-use crate::keys::{Category, InboxKey};
+use crate::keys::InboxKey;
 
 each_store!(
     settings_are_replaced_and_hold_at_once,
@@ -20,7 +20,6 @@ each_store!(
     everything_that_is_wrong_is_told_at_once,
     settings_are_of_one_tenant,
     two_who_change_them_at_once_both_do,
-    an_inbox_has_at_most_so_many_categories,
 );
 
 fn app() -> InboxKey {
@@ -140,24 +139,6 @@ async fn two_who_change_them_at_once_both_do(bed: &Bed) {
     let now = tenant(&cx).await.unwrap();
     assert_eq!(now, if one.rev > other.rev { one } else { other });
     assert_eq!(now.rev, 2);
-}
-
-async fn an_inbox_has_at_most_so_many_categories(bed: &Bed) {
-    let cx = bed.cx().await;
-    // Nobody knows of the others: what he knows is from before.
-    for number in 0..=MAX_CATEGORIES {
-        let name: Category = format!("c{number}").parse().unwrap();
-        let registered = register(&cx, &app(), Some(&name), Default::default()).await.unwrap();
-        let wanted = if number < MAX_CATEGORIES { Registered::Yes } else { Registered::Full };
-        assert_eq!(registered, wanted, "{number}");
-    }
-    let known =
-        register(&cx, &app(), Some(&"c0".parse().unwrap()), Default::default()).await.unwrap();
-    assert_eq!(known, Registered::Yes);
-    let other: InboxKey = "other".parse().unwrap();
-    let free =
-        register(&cx, &other, Some(&"c50".parse().unwrap()), Default::default()).await.unwrap();
-    assert_eq!(free, Registered::Yes);
 }
 
 #[tokio::test]

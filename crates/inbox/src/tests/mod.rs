@@ -1,5 +1,6 @@
 //! Stories of readers: what they see, mark and count, whatever happens at the same time and whoever dies.
 
+mod categories;
 mod crash;
 mod expiry;
 mod list;

@@ -12,6 +12,7 @@ use tidings_access::Cx;
 use tidings_kernel::Clock as _;
 use tidings_testbed::Bed;
 
+use super::categories::none_is_empty;
 use super::world::{World, post, reader_in};
 use crate::ids::MessageId;
 use crate::keys::Category;
@@ -396,6 +397,7 @@ async fn run(bed: &Bed, workspace: &str, steps: &[Step]) {
     run.is_late = false;
     run.agree().await;
     run.world.verify().await;
+    none_is_empty(&run.world).await;
 }
 
 fn on(bed: impl Future<Output = Bed>, cases: u32, length: usize) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use tidings_kernel::{Condition, Expect, Item, Key, StoreError, Value, tables};
+use tidings_kernel::{Condition, Expect, Item, Key, StoreError, Update, Value, tables};
 
 use super::Features;
 use super::registry::{self, Feature};
@@ -123,7 +123,15 @@ impl Kept {
         Ok(self.to_item(now)?.with("rebuilding_until", event::time(until)))
     }
 
-    /// As `to_rebuilding` has left it.
+    /// Goes on saying that it is being counted anew.
+    pub(super) fn renewal(&self, until: Timestamp) -> Update {
+        Update::new(&tables::FEATURE, key(&self.lead_organization_id))
+            .set("rebuilding_until", event::time(until))
+            .set("rev", self.rev + 1)
+            .expect(self.expect())
+    }
+
+    /// As `to_rebuilding` or `renewal` has left it.
     pub(super) fn after_write(mut self) -> Self {
         self.rev += 1;
         self.is_new = false;

@@ -109,7 +109,7 @@ pub async fn list(
         query = query.begins_with(format!("{memory_type}#"));
     }
     let page = cx.items().await?.query(query).await?;
-    let memories = page.items.iter().filter_map(read).collect();
+    let memories = page.items.iter().filter_map(|item| read(item, cx.now())).collect();
     Ok(Some(Page { memories, next: page.cursor.map(|cursor| cursor.as_str().to_owned()) }))
 }
 
@@ -122,10 +122,12 @@ pub async fn get(
 ) -> Result<Option<Memory>, StorageError> {
     let Some(owner) = identity::owner(cx, lead_organization_id).await? else { return Ok(None) };
     let key = tidings_kernel::Key::new(owner.lead_organization_id, names::sort(memory_type, key));
-    Ok(cx.items().await?.get(&tables::MEMORY, &key).await?.as_ref().and_then(read))
+    let found = cx.items().await?.get(&tables::MEMORY, &key).await?;
+    Ok(found.as_ref().and_then(|item| read(item, cx.now())))
 }
 
-/// Remembers what somebody says, in place of what was said before. What an event says later counts more.
+/// Remembers what somebody says, in place of what was said before. What an event says later counts more. If it is said for a while,
+/// what events say counts again after it.
 pub async fn remember(
     cx: &Cx,
     lead_organization_id: &str,
@@ -165,7 +167,8 @@ pub async fn remember(
                 if settle(cx, &owner.lead_organization_id).await? {
                     return Err(RememberError::Nobody);
                 }
-                let kept = read(&item).ok_or_else(|| StoreError::Corrupt("no memory".into()));
+                let kept =
+                    read(&item, cx.now()).ok_or_else(|| StoreError::Corrupt("no memory".into()));
                 return Ok(kept.map_err(StorageError::from)?);
             }
             Err(error) if error.is_condition_failed() => {}
@@ -206,7 +209,8 @@ async fn settle(cx: &Cx, lead_organization_id: &str) -> Result<bool, StorageErro
     Ok(is_erased)
 }
 
-fn read(item: &Item) -> Option<Memory> {
+fn read(item: &Item, now: Timestamp) -> Option<Memory> {
+    let item = remembered::at(item, now);
     let (memory_type, key) = item.text("memory_type#key")?.split_once('#')?;
     let time = |name: &str| item.text(name).and_then(|at| at.parse().ok());
     let ids = match item.get("source_event_ids") {

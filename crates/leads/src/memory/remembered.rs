@@ -1,14 +1,17 @@
 //! One thing that is remembered, and what it rests on: the same whatever the order of the events, and however often each
 //! comes.
 //!
-//! It rests on the newest 50 events that said it, and on what somebody stated. The latest of all gives the value. An event whose
+//! It rests on the newest 50 events that said it, and on what somebody stated. The latest of all gives the value; what was stated for a
+//! while gives way to the rest when its time is over, which the item says beforehand (`people::memory`). An event whose
 //! time was over when another one was heard of counts no more: by then it was forgotten. All of that follows from the set of
 //! events alone, with when each happened and when it was heard of, and so a rebuild gives the same bytes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use tidings_kernel::{Condition, Expect, Item, Key, Value, tables};
+use tidings_people::memory::LATER;
 
 use super::derive::{CERTAIN, Derived};
 use crate::event::{self, StoredEvent};
@@ -99,14 +102,61 @@ impl Remembered {
         self.said().is_some_and(|said| latest.is_none_or(|latest| latest <= said.at))
     }
 
-    /// The second from which it is forgotten: when that of all events is over, or of what was stated since.
+    /// The second from which it is forgotten: when that of all events is over, or of what was stated since and of the rest.
     pub(super) fn expires(&self) -> Option<i64> {
+        match self.next() {
+            Some((_, rest)) => rest.expires(),
+            None => self.lasts(),
+        }
+    }
+
+    /// Until when what gives the value counts.
+    fn lasts(&self) -> Option<i64> {
         match self.said() {
             Some(said) if self.is_as_stated() => said.expires,
             _ => {
                 let all: Option<Vec<i64>> = self.events.values().map(|hint| hint.expires).collect();
                 all?.into_iter().max()
             }
+        }
+    }
+
+    /// The second in which something that was stated is over, and what counts then, if there is anything.
+    fn next(&self) -> Option<(i64, Self)> {
+        let stated = [&self.stated, &self.borrowed].into_iter().flatten();
+        let first = stated.filter_map(|stated| stated.expires).min()?;
+        let is_forgotten = |until: Option<i64>| until.is_some_and(|until| until <= first);
+        if !self.is_as_stated() && is_forgotten(self.lasts()) {
+            return None;
+        }
+        let rest = self.without(first);
+        let is_something = !rest.events.is_empty() || rest.said().is_some();
+        (is_something && !is_forgotten(rest.expires())).then_some((first, rest))
+    }
+
+    /// Without what was stated and is over in this second.
+    fn without(&self, second: i64) -> Self {
+        let lasts = |stated: &Stated| stated.expires.is_none_or(|until| until > second);
+        let (stated, borrowed) = (self.stated.clone(), self.borrowed.clone());
+        Self { stated: stated.filter(lasts), borrowed: borrowed.filter(lasts), ..self.clone() }
+    }
+
+    /// What gives way to what.
+    fn later(&self) -> Vec<Value> {
+        let (mut later, mut next) = (Vec::new(), self.next());
+        while let Some((from, rest)) = next {
+            let one = [("from".to_owned(), from.into()), ("value".to_owned(), rest.value().0)];
+            later.push(Value::M(one.into()));
+            next = rest.next();
+        }
+        later
+    }
+
+    /// What it says, and where that is from.
+    fn value(&self) -> (Value, String) {
+        match self.said() {
+            Some(said) if self.is_as_stated() => (said.value.clone(), said.source.clone()),
+            _ => self.derived.clone().unwrap_or((Value::Null, String::new())),
         }
     }
 
@@ -139,10 +189,7 @@ impl Remembered {
         let times = self.events.values().map(|hint| hint.at).chain(self.said().map(|said| said.at));
         let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
         let time = |millis| event::time(Timestamp::from_millisecond(millis).unwrap_or_default());
-        let (value, source) = match self.said() {
-            Some(said) if self.is_as_stated() => (said.value.clone(), said.source.clone()),
-            _ => self.derived.clone().unwrap_or((Value::Null, String::new())),
-        };
+        let (value, source) = self.value();
         let ids = self.newest_first().into_iter().map(Value::from).collect::<Vec<_>>();
         let events = self.events.iter().map(|(id, hint)| (id.clone(), hint.to_value()));
         let mut item = tables::MEMORY
@@ -159,6 +206,10 @@ impl Remembered {
         }
         if let Some(until) = self.expires() {
             item.set("expires_at", until);
+        }
+        let later = self.later();
+        if !later.is_empty() {
+            item.set(LATER, later);
         }
         // What the events say, where something else was stated since.
         if let Some((value, source)) = self.derived.as_ref().filter(|_| self.is_as_stated()) {
@@ -197,6 +248,16 @@ impl Remembered {
     /// Nothing but what was stated here.
     pub(super) fn only_stated(&self) -> Self {
         Self { stated: self.stated.clone(), ..Self::default() }
+    }
+}
+
+/// An item as it is without what was stated and is over.
+pub(super) fn at(item: &Item, now: Timestamp) -> Cow<'_, Item> {
+    let known = Remembered::from_item(item);
+    let is_over = known.next().is_some_and(|(from, _)| from <= now.as_second());
+    match tables::MEMORY.key_of(item) {
+        Ok(key) if is_over => Cow::Owned(known.without(now.as_second()).to_item(&key)),
+        _ => Cow::Borrowed(item),
     }
 }
 

@@ -8,7 +8,7 @@ use tidings_kernel::{
 };
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile, Tag};
-use tidings_people::keys;
+use tidings_people::{keys, memory};
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
@@ -405,10 +405,12 @@ impl Candidate {
 
 /// What the items know of them: only what is asked for.
 pub(super) async fn add_items(
-    items: &dyn ItemStore,
+    cx: &Cx,
     walk: &Walk,
     people: &mut [Candidate],
 ) -> Result<(), StorageError> {
+    let items = cx.items().await?;
+    let items = items.as_ref();
     if walk.condition.asks_profile() {
         add_profiles(items, people).await?;
     }
@@ -423,8 +425,8 @@ pub(super) async fn add_items(
             let keys = people.iter().map(|one| Some(Key::new(one.organization.clone()?, &*sort)));
             let found = get_all(items, &tables::MEMORY, keys.collect()).await?;
             for (one, item) in people.iter_mut().zip(found) {
-                let value = item.and_then(|mut item| item.remove("value"));
-                one.facts.derived.extend(value.map(|value| (subject.clone(), value)));
+                let value = item.as_ref().and_then(|item| memory::value(item, cx.now()));
+                one.facts.derived.extend(value.map(|value| (subject.clone(), value.clone())));
             }
         }
     }

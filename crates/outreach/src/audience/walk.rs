@@ -103,7 +103,7 @@ async fn meant(
 ) -> Result<Vec<Member>, StorageError> {
     let items = cx.items().await?;
     people.retain(|one| walk.audience.is_none() || one.in_audience);
-    members::add_items(items.as_ref(), walk, &mut people).await?;
+    members::add_items(cx, walk, &mut people).await?;
     people.retain(|one| matches(&walk.condition, &one.facts));
     if walk.profiles && !walk.condition.asks_profile() {
         members::add_profiles(items.as_ref(), &mut people).await?;
@@ -131,7 +131,7 @@ pub async fn known(
 ) -> Result<Vec<Known>, StorageError> {
     let ids = contacts.iter().map(|contact| contact.get()).collect();
     let mut people = members::with_ids(cx, walk, ids).await?;
-    members::add_items(cx.items().await?.as_ref(), walk, &mut people).await?;
+    members::add_items(cx, walk, &mut people).await?;
     let known =
         |one: Candidate| Known { lead_id: one.id, email: one.email().clone(), facts: one.facts };
     Ok(people.into_iter().map(known).collect())
@@ -140,7 +140,7 @@ pub async fn known(
 /// Whether whoever has an address is meant.
 pub async fn why(cx: &Cx, walk: &Walk, email: &EmailAddress) -> Result<Why, StorageError> {
     let mut people = members::with_addresses(cx, walk, vec![email.clone()]).await?;
-    members::add_items(cx.items().await?.as_ref(), walk, &mut people).await?;
+    members::add_items(cx, walk, &mut people).await?;
     let Some(one) = people.pop() else {
         return Ok(Why { member: None, in_audience: None, condition: None, meant: false });
     };

@@ -12,7 +12,7 @@ use tidings_inbox::records::Configuration;
 use tidings_inbox::settings::{self, NewConfiguration};
 use utoipa::ToSchema;
 
-use super::{admin, after, key, number};
+use super::{acting, after, key, number};
 use crate::problem::{Problem, ProblemBody};
 use crate::v1::auth::{InboxAdmin, Needs, Refusals};
 use crate::v1::input::{Body, Cursor, Fields, FromFields, Listing, cursor_text};
@@ -132,8 +132,9 @@ pub(in crate::v1) async fn put(
     Body(Draft(draft)): Body<Draft>,
 ) -> Result<Json<InboxBody>, Problem> {
     let inbox = key(&inbox)?;
-    let new = NewConfiguration { uid: admin(&headers, who.caller())?, ..draft };
-    let set = settings::put_inbox(&v1.cx(&who), &inbox, new).await?;
+    let acting = acting(&v1, &who, &headers)?;
+    let new = NewConfiguration { uid: acting.name, ..draft };
+    let set = settings::put_inbox(&acting.cx, &inbox, new).await?;
     Ok(Json(InboxBody::new(&inbox, set)))
 }
 
@@ -145,10 +146,14 @@ pub(in crate::v1) async fn put(
     path = "/v1/inboxes/{inbox}",
     tag = "Inboxes",
     security(("key" = [])),
-    params(("inbox" = String, Path, description = "The key of the inbox")),
+    params(
+        ("inbox" = String, Path, description = "The key of the inbox"),
+        ("X-Admin-Id" = Option<String>, Header, description = "Who does it; without it, the client", max_length = 128)
+    ),
     responses(
         (status = 204, description = "Nothing is set for it any more"),
         (status = 404, description = "Nothing was set for this inbox", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The header is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -156,8 +161,10 @@ pub(in crate::v1) async fn delete(
     State(v1): State<V1>,
     who: Needs<InboxAdmin>,
     Path(inbox): Path<String>,
+    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    match settings::delete_inbox(&v1.cx(&who), &key(&inbox)?).await? {
+    let (inbox, acting) = (key(&inbox)?, acting(&v1, &who, &headers)?);
+    match settings::delete_inbox(&acting.cx, &inbox).await? {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(missing()),
     }

@@ -9,7 +9,7 @@ pub(super) mod tokens;
 pub(super) mod user;
 
 use axum::http::{HeaderMap, HeaderName};
-use tidings_access::{Caller, Limit};
+use tidings_access::{Cx, Limit};
 use tidings_inbox::Wrong;
 use tidings_inbox::keys::InboxKey;
 use tidings_kernel::{Cursor, Key, tables};
@@ -20,6 +20,7 @@ pub use demo::{Demo, inbox_demo};
 pub use user::STREAMS_METRIC;
 
 use super::V1;
+use super::auth::{InboxAdmin, Needs};
 use crate::problem::{Problem, Violation};
 
 const ADMIN: HeaderName = HeaderName::from_static("x-admin-id");
@@ -44,9 +45,23 @@ fn key(text: &str) -> Result<InboxKey, Problem> {
     text.parse().map_err(|error| Problem::not_found(format!("there can be no such inbox: {error}")))
 }
 
-/// Who does it, in the words of the back end, or which client that is.
-fn admin(headers: &HeaderMap, caller: &Caller) -> Result<String, Problem> {
-    let Some(said) = headers.get(ADMIN) else { return Ok(caller.client.to_string()) };
+/// What a back end does, in the name of whoever of its people does it.
+struct Acting {
+    cx: Cx,
+    /// Who does it, in the words of the back end, or which client that is.
+    name: String,
+}
+
+fn acting(v1: &V1, who: &Needs<InboxAdmin>, headers: &HeaderMap) -> Result<Acting, Problem> {
+    let cx = v1.cx(who);
+    Ok(match admin(headers)? {
+        Some(name) => Acting { cx: cx.said_by(name.clone()), name },
+        None => Acting { cx, name: who.caller().client.to_string() },
+    })
+}
+
+fn admin(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(said) = headers.get(ADMIN) else { return Ok(None) };
     let wrong = || {
         let message = "this has 1 to 128 characters".to_owned();
         Problem::invalid(vec![Violation { field: "X-Admin-Id".to_owned(), message }])
@@ -55,7 +70,7 @@ fn admin(headers: &HeaderMap, caller: &Caller) -> Result<String, Problem> {
     if said.is_empty() || said.chars().count() > 128 {
         return Err(wrong());
     }
-    Ok(said.to_owned())
+    Ok(Some(said.to_owned()))
 }
 
 /// After the item with this key.

@@ -13,7 +13,7 @@ use tidings_inbox::records::{Audience, Post, State as Stage};
 use tidings_inbox::{keys, publish::MAX_USERS};
 use utoipa::ToSchema;
 
-use super::{admin, after, invalid, key, number};
+use super::{acting, after, invalid, key, number};
 use crate::problem::{Problem, ProblemBody};
 use crate::v1::auth::{InboxAdmin, Needs, Refusals};
 use crate::v1::input::{Body, Cursor, Fields, FromFields, Listing, cursor_text};
@@ -139,8 +139,9 @@ pub(in crate::v1) async fn publish(
     Body(Draft(post)): Body<Draft>,
 ) -> Result<Response, Problem> {
     let inbox = key(&inbox)?;
-    let post = NewPost { sender: admin(&headers, who.caller())?, ..post };
-    let published = v1.services.inbox.publish(&v1.cx(&who), &inbox, post).await?;
+    let acting = acting(&v1, &who, &headers)?;
+    let post = NewPost { sender: acting.name, ..post };
+    let published = v1.services.inbox.publish(&acting.cx, &inbox, post).await?;
     Ok(answer(&published))
 }
 
@@ -235,12 +236,14 @@ pub(in crate::v1) async fn show(
     security(("key" = [])),
     params(
         ("inbox" = String, Path, description = "The key of the inbox"),
-        ("message_id" = String, Path, description = "The id of the message")
+        ("message_id" = String, Path, description = "The id of the message"),
+        ("X-Admin-Id" = Option<String>, Header, description = "Who does it; without it, the client", max_length = 128)
     ),
     responses(
         (status = 200, description = "Nobody has it any more", body = PostBody),
         (status = 202, description = "It is taken away by and by", body = PostBody),
         (status = 404, description = "There is no such message, or it was long ago", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The header is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -248,9 +251,11 @@ pub(in crate::v1) async fn redact(
     State(v1): State<V1>,
     who: Needs<InboxAdmin>,
     Path((inbox, id)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let (inbox, id) = (key(&inbox)?, id.parse().map_err(|_| missing(&id))?);
-    let post = v1.services.inbox.redact(&v1.cx(&who), &inbox, &id).await?;
+    let acting = acting(&v1, &who, &headers)?;
+    let post = v1.services.inbox.redact(&acting.cx, &inbox, &id).await?;
     let status = match post.state {
         Stage::Redacting => StatusCode::ACCEPTED,
         Stage::Scheduled | Stage::Delivering | Stage::Done | Stage::Redacted | Stage::Cancelled => {

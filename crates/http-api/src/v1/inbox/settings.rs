@@ -8,7 +8,7 @@ use tidings_inbox::records::TenantSettings;
 use tidings_inbox::settings::{self, NewSettings, SettingsError};
 use utoipa::ToSchema;
 
-use super::{admin, invalid};
+use super::{acting, invalid};
 use crate::problem::{Problem, ProblemBody};
 use crate::v1::V1;
 use crate::v1::auth::{InboxAdmin, Needs, Refusals};
@@ -87,10 +87,9 @@ pub(in crate::v1) async fn put(
     headers: HeaderMap,
     Body(Draft(draft)): Body<Draft>,
 ) -> Result<Json<SettingsBody>, Problem> {
-    let new = NewSettings { uid: admin(&headers, who.caller())?, ..draft };
-    let cx = v1.cx(&who);
-    let set = settings::put_tenant(&cx, new).await?;
-    v1.services.inbox.settings.forget(cx.workspace());
+    let acting = acting(&v1, &who, &headers)?;
+    let set = settings::put_tenant(&acting.cx, NewSettings { uid: acting.name, ..draft }).await?;
+    v1.services.inbox.settings.forget(acting.cx.workspace());
     Ok(Json(set.into()))
 }
 

@@ -1,21 +1,23 @@
 //! The process dies at every call of the store, before it and after it, and whoever comes then goes on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use futures_util::future::BoxFuture;
 use jiff::ToSpan as _;
 use serde_json::json;
 use tidings_access::Access;
 use tidings_jobs::contracts::{Contract as _, LeadUpkeep, UpkeepTask};
 use tidings_jobs::{Settings, Worker};
-use tidings_kernel::{Clock, Outgoing, queues};
-use tidings_testbed::{Bed, dying, dying_access, each_store};
+use tidings_kernel::{Clock, Outgoing, queues, tables};
+use tidings_testbed::{Bed, dying, dying_access, each_store, interrupted};
 
 use super::world::{World, what};
-use crate::features::{Rebuilt, handler, progress, rebuild, take};
+use crate::features::{Rebuilt, handler, progress, rebuild, store, take};
 
 each_store!(
     an_event_counts_once_whoever_dies,
     a_rebuild_that_dies_is_taken_over,
+    a_rebuild_that_takes_longer_than_its_lease_is_made_once,
     a_day_that_dies_goes_on,
     events_wait_while_everything_is_counted_anew,
 );
@@ -73,6 +75,44 @@ async fn a_rebuild_that_dies_is_taken_over(bed: &Bed) {
             }
         }
     }
+}
+
+/// A quarter of a minute passes at every call of the store, and somebody else tries each time.
+async fn a_rebuild_that_takes_longer_than_its_lease_is_made_once(bed: &Bed) {
+    const EVENTS: i32 = 200;
+    let world = World::new(bed);
+    for number in 0..EVENTS {
+        let opened = what(number, "email.opened", "2026-06-30T10:00:00Z", json!({}));
+        world.store("ada@x.org", &opened).await;
+    }
+    let (began, id) = (bed.clock.now(), world.own("ada@x.org").await);
+    let (access, clock, whose) = (bed.access.clone(), Arc::clone(&bed.clock), id.clone());
+    let others = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&others);
+    let happens = move || -> BoxFuture<'static, ()> {
+        let (access, clock, whose) = (access.clone(), Arc::clone(&clock), whose.clone());
+        let told = Arc::clone(&told);
+        Box::pin(async move {
+            clock.advance(14.seconds());
+            let cx = access.working_in(&"acme".parse().unwrap()).await.unwrap().unwrap();
+            let item = cx.items().await.unwrap();
+            let item = item.get(&tables::FEATURE, &store::key(&whose)).await.unwrap();
+            if item.is_some_and(|item| item.get("rebuilding_until").is_some()) {
+                let other = rebuild(&cx, &whose).await.unwrap();
+                told.lock().unwrap().push(other);
+            }
+        })
+    };
+    let cx = interrupted(bed, &world.cx().await, happens).await;
+    assert_eq!(rebuild(&cx, &id).await.unwrap(), Rebuilt::Done);
+    let others = others.lock().unwrap().clone();
+    assert!(others.len() >= 5 && others.iter().all(|other| *other == Rebuilt::Busy), "{others:?}");
+    assert!(bed.clock.now() > began + 90.seconds(), "it took longer than a lease");
+    assert_eq!(world.told("ada@x.org", "opens_30d").await, EVENTS.to_string());
+    let once = world.features("ada@x.org").await.values;
+    assert_eq!(once, world.as_of("ada@x.org", began).await.values);
+    assert_eq!(rebuild(&world.cx().await, &id).await.unwrap(), Rebuilt::Done);
+    assert_eq!(world.told("ada@x.org", "opens_30d").await, EVENTS.to_string());
 }
 
 async fn events_wait_while_everything_is_counted_anew(bed: &Bed) {

@@ -20,6 +20,7 @@ each_store!(
     hints_add_up_and_the_latest_gives_the_value,
     what_is_only_remembered_for_a_while_is_forgotten,
     what_is_stated_counts_until_an_event_says_more,
+    what_was_stated_for_a_while_gives_way_to_what_events_say,
     rules_of_the_workspace_count_more,
     all_rules_count_however_long_they_are,
     why_somebody_left_is_an_objection,
@@ -261,6 +262,68 @@ async fn what_is_stated_counts_until_an_event_says_more(bed: &Bed) {
     let past = Remember { expires_at: Some(cx.now() - 1.second()), ..colour(json!(1)) };
     assert!(matches!(remember(&cx, &id, past).await, Err(RememberError::Past)));
     assert!(matches!(remember(&cx, "999999", colour(json!(1))).await, Err(RememberError::Nobody)));
+}
+
+async fn what_was_stated_for_a_while_gives_way_to_what_events_say(bed: &Bed) {
+    let world = World::new(bed);
+    let set = |id, at: &str, colour: &str| {
+        what(id, "preference_set", at, json!({"preference": "colour", "value": colour}))
+    };
+    let viewed = what(9, "product_viewed", "2026-06-30T10:00:00Z", json!({"sku": "tea"}));
+    world.happens(ADA, &set(1, "2026-06-01T10:00:00Z", "red")).await;
+    world.happens(ADA, &viewed).await;
+    world.work().await;
+    let (cx, id) = (world.cx().await, world.own(ADA).await);
+    let told = async |memory_type: &str, key: &str| {
+        let (memory_type, key) = (memory_type.parse().unwrap(), key.parse().unwrap());
+        let cx = world.cx().await;
+        let one = get(&cx, &id, &memory_type, &key).await.unwrap();
+        let listing = Listing { memory_type: Some(memory_type), ..Listing::default() };
+        let all = list(&cx, &id, listing).await.unwrap().unwrap().memories;
+        assert_eq!(one, all.into_iter().find(|listed| listed.key == key));
+        let query = Query::new(&tables::MEMORY, id.as_str()).limit(10);
+        let items = cx.items().await.unwrap().query(query).await.unwrap().items;
+        let Some(one) = one else { return "-".to_owned() };
+        let sort = format!("{}#{}", one.memory_type, one.key);
+        let item = items.iter().find(|item| item.text("memory_type#key") == Some(&sort)).unwrap();
+        // Those who read the items find the same.
+        assert_eq!(tidings_people::memory::value(item, cx.now()), Some(&one.value));
+        let value = plain::from_value(&one.value);
+        format!("{value} {} {}", one.confidence, one.source.is_empty() || one.source == "api")
+    };
+    let for_an_hour = |key: &str, value: &str| Remember {
+        key: key.parse().unwrap(),
+        expires_at: Some(cx.now() + 1.hours()),
+        ..colour(json!(value))
+    };
+    remember(&cx, &id, for_an_hour("colour", "blue")).await.unwrap();
+    remember(&cx, &id, for_an_hour("size", "small")).await.unwrap();
+    let tea =
+        Remember { memory_type: "interest".parse().unwrap(), ..for_an_hour("product:tea", "much") };
+    remember(&cx, &id, tea).await.unwrap();
+    bed.clock.advance(30.minutes());
+    world.happens(ADA, &set(2, "2026-06-02T10:00:00Z", "green")).await;
+    world.work().await;
+    assert_eq!(told("preference", "colour").await, r#""blue" 1 true"#);
+    assert_eq!(told("preference", "size").await, r#""small" 1 true"#);
+    assert_eq!(told("interest", "product:tea").await, r#""much" 1 true"#);
+    assert_eq!(rebuild(&world.cx().await, &id).await.unwrap(), 0);
+
+    bed.clock.advance(30.minutes());
+    for _ in 0..2 {
+        assert_eq!(told("preference", "colour").await, r#""green" 1 false"#);
+        assert_eq!(told("preference", "size").await, "-");
+        assert_eq!(told("interest", "product:tea").await, r#""tea" 0.3 false"#);
+        // Neither the store nor a rebuild changes anything of it.
+        tidings_kernel::ItemEngine::sweep(&bed.items(), 100).await.unwrap();
+        assert_eq!(rebuild(&world.cx().await, &id).await.unwrap(), 0);
+    }
+    world.happens(ADA, &set(3, "2026-06-03T10:00:00Z", "black")).await;
+    world.work().await;
+    assert_eq!(told("preference", "colour").await, r#""black" 1 false"#);
+    bed.clock.advance((24 * 90).hours());
+    assert_eq!(told("interest", "product:tea").await, "-");
+    assert_eq!(told("preference", "colour").await, r#""black" 1 false"#);
 }
 
 async fn rules_of_the_workspace_count_more(bed: &Bed) {

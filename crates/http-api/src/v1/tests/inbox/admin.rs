@@ -4,8 +4,9 @@ use axum::body::Body;
 use axum::http::Request;
 use insta::assert_snapshot;
 use jiff::ToSpan as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_access::Scopes;
+use tidings_sql::DatabaseError;
 
 use crate::v1::tests::World;
 
@@ -165,4 +166,58 @@ async fn a_back_end_says_which_of_its_people_it_is() {
             (422, json!("X-Admin-Id"))
         );
     }
+}
+
+#[tokio::test]
+async fn the_audit_log_names_who_of_a_back_end_did_it() {
+    let world = World::new().await;
+    let key = world.all().await;
+    let messages = "/v1/inboxes/app/messages";
+    let act = async |line: &str, admin: Option<&str>, body: &str| {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {key}"))
+            .header("content-type", "application/json");
+        if let Some(admin) = admin {
+            request = request.header("x-admin-id", admin.as_bytes());
+        }
+        world.ask(request.body(Body::from(body.to_owned())).unwrap()).await
+    };
+    let grace = Some("Grace");
+    act("PUT /v1/inbox-settings", grace, r#"{"title":"Acme"}"#).await;
+    act("PUT /v1/inboxes/app", grace, r#"{"title":"App"}"#).await;
+    act("PUT /v1/inboxes/app", grace, r#"{"title":"Our app"}"#).await;
+    assert_eq!(act("DELETE /v1/inboxes/app", Some(" "), "").await.status, 422);
+    assert_eq!(act("DELETE /v1/inboxes/app", Some("Hedy"), "").await.status, 204);
+    let everyone = r#"{"to":{"everyone":true},"title":"Hello"}"#;
+    for admin in [Some("Hedy"), None] {
+        let post = act(&format!("POST {messages}"), grace, everyone).await.json();
+        let one = format!("DELETE {messages}/{}", post["id"].as_str().unwrap());
+        assert_eq!(act(&one, Some(" "), "").await.status, 422);
+        assert_eq!(act(&one, admin, "").await.json()["state"], "redacted");
+    }
+    assert_snapshot!(audited(&world).await.join("\n"), @r#"
+    inbox_settings.put {"by":"Grace","title":"Acme"}
+    inbox.put {"by":"Grace","description":"","title":"App","ttl":{}}
+    inbox.put {"by":"Grace","title":"Our app"}
+    inbox.delete {"by":"Hedy"}
+    post.publish {"by":"Grace","recipients":0,"state":"done"}
+    post.redact {"by":"Hedy","recipients":0,"state":"redacted"}
+    post.publish {"by":"Grace","recipients":0,"state":"done"}
+    post.redact {"recipients":0,"state":"redacted"}
+    "#);
+}
+
+/// What waits to be written into the audit log: what was done, and what there is since.
+async fn audited(world: &World) -> Vec<String> {
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'audit-entries' ORDER BY id";
+    let rows = world.acme.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    let shown = |row: &tidings_sql::Row| {
+        let body: Value = serde_json::from_str(row.text(0).unwrap()).unwrap();
+        format!("{} {}", body["action"].as_str().unwrap(), body["after"])
+    };
+    rows.iter().map(shown).collect()
 }

@@ -104,6 +104,22 @@ async fn who_has_an_answer_already_gets_none() {
     }
 }
 
+/// Whoever was forgotten and comes again begins with the same numbers as he who was before him.
+#[tokio::test]
+async fn nobody_is_shown_what_he_had_before_he_was_forgotten() {
+    let world = World::new().await;
+    let token = world.token("ada").await;
+    for title in ["Before", "After"] {
+        world.publish(&["ada"], title).await;
+        for _ in 0..2 {
+            let page = world.send("GET /inbox/v1/app/messages", Some(&token), "").await.json();
+            assert_eq!(titles(&page), [title]);
+        }
+        tidings_inbox::forget(&world.acme, &"ada".parse().unwrap()).await.unwrap();
+        world.clock.advance(1.millisecond());
+    }
+}
+
 /// A list that was asked for before is kept; one with another limit was never made.
 #[tokio::test]
 async fn a_list_that_is_kept_is_the_list_that_would_be_made() {
