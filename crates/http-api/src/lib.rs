@@ -102,15 +102,23 @@ pub fn around<S: Clone + Send + Sync + 'static>(routes: Router<S>, limits: Limit
         .layer(from_fn(answer::finish))
 }
 
-async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
+/// How long a request may take, for those whose answer begins before they are done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InTime(pub(crate) Duration);
+
+async fn in_time(State(limit): State<Duration>, mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(InTime(limit));
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => Problem::from_status(
-            StatusCode::GATEWAY_TIMEOUT,
-            "the request took too long; it may still have had an effect",
-        )
-        .into_response(),
+        Err(_) => took_too_long().into_response(),
     }
+}
+
+pub(crate) fn took_too_long() -> Problem {
+    Problem::from_status(
+        StatusCode::GATEWAY_TIMEOUT,
+        "the request took too long; it may still have had an effect",
+    )
 }
 
 /// The panic itself is logged by the process's panic hook.

@@ -1,20 +1,27 @@
 //! `kill -9` of servers, again and again, while they send a campaign: nobody gets it twice, nobody is left out, and those
 //! of whom nobody knows are listed.
 //!
-//! The provider is a real mail server: what it has is what people would have got.
+//! The provider is a real mail server: what it has is what people would have got. The kills are spread over the whole run
+//! by how far the campaign is, and what the ledger says after each shows that there was something left to do.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqliteOptions, Tls};
+use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqliteOptions, Tls, Tx};
 use tidings_testkit::{PostgresDatabase, SmtpSink};
 
 use crate::world::{Server, World};
 
 const RECIPIENTS: usize = 20_000;
 const KILLS: usize = 100;
+/// So many of them fall into the snapshot.
+const EARLY: usize = 8;
+/// The last one comes when so many have got their mail: whoever is slow to kill is still not too late.
+const LAST: usize = 18_000;
+/// How fast a server may send, so that those who live do not send everything while another one starts.
+const PER_SECOND: &str = "100";
 /// A moment between two looks, and how often we look before that is a failure.
 const MOMENT: Duration = Duration::from_millis(20);
 const LOOKS: usize = 6_000;
@@ -30,10 +37,26 @@ struct Mailing {
     ledger: Ledger,
     sink: SmtpSink,
     key: String,
+    nodes: usize,
     servers: Vec<Server>,
     /// How many were being handed over when a server died. They came or did not, and nobody asks again.
     handed: i64,
+    /// What the campaign was doing when a server died, for each kill.
+    kills: Vec<String>,
+    /// How many recipients were known at the last one.
+    known: i64,
     chance: fastrand::Rng,
+}
+
+/// What a server that was killed leaves behind.
+struct Left {
+    /// What the campaign was doing.
+    status: String,
+    /// How many recipients are known, and how many of them have no end yet.
+    known: i64,
+    open: i64,
+    /// How many the dead one was just handing over.
+    handed: i64,
 }
 
 impl Mailing {
@@ -50,7 +73,7 @@ impl Mailing {
         world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
         world.set("TIDINGS_MAIL__SMTP_TLS", "none");
         world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", "32");
-        world.set("TIDINGS_MAIL__RATE_PER_SECOND", "100000");
+        world.set("TIDINGS_MAIL__RATE_PER_SECOND", PER_SECOND);
         let key = world.ok(&["bootstrap", "--client", "shop"]).trim_end().to_owned();
         world.ok(&["senders", "add", "hello", "--from", "hello@example.org", "--client", "shop"]);
         let people: String = (0..RECIPIENTS).map(|n| format!("p{n}@example.org,{n}\n")).collect();
@@ -58,7 +81,18 @@ impl Mailing {
         world.ok(&["contacts", "import", "people.csv"]);
         let servers = (0..nodes).map(|_| world.serve(&[])).collect();
         let chance = fastrand::Rng::with_seed(17);
-        let mailing = Self { world, ledger, sink, key, servers, handed: 0, chance };
+        let mailing = Self {
+            world,
+            ledger,
+            sink,
+            key,
+            nodes,
+            servers,
+            handed: 0,
+            kills: Vec::new(),
+            known: 0,
+            chance,
+        };
         let campaign = json!({
             "name": "News", "external_key": "news", "sender": "hello",
             "subject": "Number {{ number }}", "text": "Hello {{ number }}",
@@ -83,33 +117,73 @@ impl Mailing {
         serde_json::from_str(body).unwrap()
     }
 
-    fn status(&self) -> String {
-        self.ok("GET", "/v1/campaigns/news", &Value::Null)["status"].as_str().unwrap().to_owned()
-    }
-
-    /// Waits until the mail server has so many more, or there is nothing more to come.
-    fn wait_for_mail(&self, more: usize) {
-        let wanted = self.sink.count() + more;
-        for look in 0..LOOKS {
-            if self.sink.count() >= wanted || (look % 50 == 49 && self.status() == "sent") {
+    /// Looks until it is so.
+    fn wait_until(&self, holds: impl Fn() -> bool) {
+        for _ in 0..LOOKS {
+            if holds() {
                 return;
             }
             std::thread::sleep(MOMENT);
         }
-        panic!("{} of {wanted} messages came", self.sink.count());
+        panic!("nothing goes on: the mail server has {} messages", self.sink.count());
     }
 
-    /// One server dies in the middle of something, and another takes its place.
-    fn kill_one(&mut self) {
-        let more = self.chance.usize(1..RECIPIENTS / KILLS);
-        self.wait_for_mail(more);
-        let place = self.chance.usize(..self.servers.len());
-        let mut server = self.servers.swap_remove(place);
-        let process = server.id();
+    /// All servers die at any moment after a page of the snapshot or a few were written, as when the power fails.
+    fn kill_in_snapshot(&mut self) {
+        let known = self.known + self.chance.i64(..1_200);
+        let wait = Duration::from_millis(self.chance.u64(..30));
+        self.in_ledger(move |database| Box::pin(a_page(database, known)));
+        std::thread::sleep(wait);
+        self.kill_all();
+    }
+
+    /// A server dies when the mail server has so many messages. If it has more already, since the living have sent them
+    /// in the meantime, all die.
+    fn kill_in_sending(&mut self, wanted: usize) {
+        let come = self.sink.count();
+        self.wait_until(|| self.sink.count() >= wanted.max(come + 1));
+        if come > wanted && self.kills.len() + self.nodes <= KILLS {
+            return self.kill_all();
+        }
+        let place = self.chance.usize(..self.nodes);
+        let server = self.servers.swap_remove(place);
         server.signal(Signal::KILL);
+        self.bury(server);
+        self.start();
+    }
+
+    fn kill_all(&mut self) {
+        let dead: Vec<Server> = self.servers.drain(..).collect();
+        dead.iter().for_each(|server| server.signal(Signal::KILL));
+        for server in dead {
+            self.bury(server);
+        }
+        self.start();
+    }
+
+    /// Others take the place of the dead. They are not waited for: what is left is done before they listen.
+    fn start(&mut self) {
+        while self.servers.len() < self.nodes {
+            self.servers.push(self.world.spawn(&["serve", "--listen", "127.0.0.1:0"]));
+        }
+    }
+
+    fn wait_for_servers(&mut self) {
+        self.servers = self.servers.drain(..).map(Server::listening).collect();
+    }
+
+    /// Notes what a server that was killed leaves behind.
+    fn bury(&mut self, mut server: Server) {
+        let process = server.id();
         assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
-        self.handed += self.in_ledger(move |database| Box::pin(end_leases(database, process)));
-        self.servers.push(self.world.serve(&[]));
+        let left = self.in_ledger(move |database| Box::pin(end_leases(database, process)));
+        match left.status.as_str() {
+            "snapshotting" => {}
+            "sending" => assert!(left.open > 0, "nothing was left to be sent"),
+            other => panic!("the campaign is {other}, so this kill shows nothing"),
+        }
+        (self.known, self.handed) = (left.known, self.handed + left.handed);
+        self.kills.push(left.status);
     }
 
     /// Works on the ledger from outside.
@@ -148,8 +222,8 @@ impl Mailing {
 }
 
 /// The leases of a server that is dead end, as they do after minutes, and its batches come again; those of the living
-/// come again too, which must do no harm. Tells how many it was just handing over.
-async fn end_leases(database: Database, process: u32) -> Result<i64, DatabaseError> {
+/// come again too, which must do no harm.
+async fn end_leases(database: Database, process: u32) -> Result<Left, DatabaseError> {
     let end = database.write(move |tx| {
         let of_it = format!("{process}-%");
         let sql = "SELECT count(*) FROM campaign_recipients
@@ -159,9 +233,30 @@ async fn end_leases(database: Database, process: u32) -> Result<i64, DatabaseErr
                    WHERE status = 'claimed' AND claimed_by LIKE $1";
         tx.execute(sql, &[Param::Text(&of_it)])?;
         tx.execute("UPDATE queue_messages SET visible_at = 0", &[])?;
-        Ok::<_, DatabaseError>(handed)
+        let sql = "SELECT count(*) FROM campaign_recipients WHERE status IN ('pending', 'claimed')";
+        let open = tx.query(sql, &[])?[0].int(0)?;
+        let (status, known) = standing(tx)?;
+        Ok::<_, DatabaseError>(Left { status, known, open, handed })
     });
     end.await
+}
+
+/// Waits until more recipients are known than these, or all are.
+async fn a_page(database: Database, known: i64) -> Result<(), DatabaseError> {
+    for _ in 0..LOOKS {
+        let (status, now) = database.read(|tx| standing(tx)).await?;
+        if now > known || status != "snapshotting" {
+            return Ok(());
+        }
+        tokio::time::sleep(MOMENT / 10).await;
+    }
+    panic!("the snapshot does not go on");
+}
+
+/// What the campaign is doing, and how many recipients are known.
+fn standing(tx: &mut Tx<'_>) -> Result<(String, i64), DatabaseError> {
+    let rows = tx.query("SELECT status, recipient_count FROM campaigns", &[])?;
+    Ok((rows[0].text(0)?.to_owned(), rows[0].int(1)?))
 }
 
 /// What became of each recipient.
@@ -175,17 +270,23 @@ async fn outcomes(database: Database) -> Result<BTreeMap<String, String>, Databa
 
 fn kill_9_sends_a_campaign_once(ledger: Ledger, nodes: usize) {
     let mut mailing = Mailing::begin(ledger, nodes);
-    for _ in 0..KILLS {
-        mailing.kill_one();
+    while mailing.kills.len() < EARLY {
+        mailing.kill_in_snapshot();
     }
-    assert!(mailing.handed > 0, "nothing was ever being sent, so this shows nothing");
-    for _ in 0..LOOKS {
-        if mailing.status() == "sent" {
+    let apart = LAST / (KILLS - mailing.kills.len());
+    for place in 0.. {
+        if mailing.kills.len() == KILLS {
             break;
         }
-        std::thread::sleep(MOMENT);
+        let wanted = place * apart + mailing.chance.usize(1..apart);
+        mailing.kill_in_sending(wanted);
     }
-    assert_eq!(mailing.status(), "sent");
+    let early = mailing.kills.iter().filter(|doing| *doing == "snapshotting").count();
+    assert!(early >= EARLY / 2, "only {early} kills fell into the snapshot");
+    assert!(mailing.handed > 0, "nothing was ever being sent, so this shows nothing");
+    mailing.wait_for_servers();
+    mailing
+        .wait_until(|| mailing.ok("GET", "/v1/campaigns/news", &Value::Null)["status"] == "sent");
     let outcomes = mailing.in_ledger(|database| Box::pin(outcomes(database)));
     let results = mailing.ok("GET", "/v1/campaigns/news/results", &Value::Null);
     let listed = mailing.world.ok(&["campaign", "uncertain", "news"]).lines().count();

@@ -146,12 +146,7 @@ impl World {
 
     /// Starts any command that serves.
     pub(crate) fn start(&self, arguments: &[&str]) -> Server {
-        let mut server = self.spawn(arguments);
-        let line = server.wait_for_line("listening on http://");
-        let address = line.split("http://").nth(1).unwrap();
-        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
-        server.address = address[..end.unwrap_or(address.len())].parse().unwrap();
-        server
+        self.spawn(arguments).listening()
     }
 
     /// Starts any command that takes its time. It has no address.
@@ -180,6 +175,18 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Waits until it listens.
+    pub(crate) fn listening(mut self) -> Self {
+        if self.address.port() != 0 {
+            return self;
+        }
+        let line = self.wait_for_line("listening on http://");
+        let address = line.split("http://").nth(1).unwrap();
+        let end = address.find(|c: char| !(c.is_ascii_digit() || ".:".contains(c)));
+        self.address = address[..end.unwrap_or(address.len())].parse().unwrap();
+        self
+    }
+
     /// The process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

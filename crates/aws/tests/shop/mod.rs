@@ -111,6 +111,11 @@ impl Shop {
         self.server.set_now(self.clock.now().as_second());
     }
 
+    /// Fires what is due of the relations, whose timers are beside them.
+    pub(crate) async fn fire_relations(&self) {
+        while self.queues.fire(100).await.unwrap().count > 0 {}
+    }
+
     /// Fires all that is due. Tells how many that were.
     pub(crate) async fn fire(&self) -> usize {
         let mut fired = 0;

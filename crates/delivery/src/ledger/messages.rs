@@ -92,6 +92,13 @@ impl Message {
         rows.first().map(|row| read(source, row)).transpose()
     }
 
+    /// Whether it names anybody besides the one whom it is for: he may have got a copy.
+    pub fn names_others(tx: &mut Tx<'_>, source: Source) -> Result<bool, DatabaseError> {
+        let Source::Transactional(id) = source else { return Ok(false) };
+        let sql = "SELECT 1 FROM message_addresses WHERE message_id = $1 LIMIT 1";
+        Ok(!tx.query(sql, &[Param::Int(id)])?.is_empty())
+    }
+
     /// The messages that the provider calls so, at most two: one is the answer, and two are none.
     pub fn of_provider(tx: &mut Tx<'_>, id: &str) -> Result<Vec<Self>, DatabaseError> {
         let mut found = Vec::new();

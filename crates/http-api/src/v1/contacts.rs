@@ -5,6 +5,7 @@ mod bodies;
 pub(super) mod files;
 pub(super) mod identity;
 pub(super) mod learned;
+mod progress;
 pub(super) mod timeline;
 
 use axum::Json;

@@ -28,8 +28,9 @@ pub(super) struct InboundMail {
 #[derive(Serialize, ToSchema)]
 #[schema(as = InboundResult)]
 pub(super) struct InboundBody {
-    /// `reply`: a person answered; `automatic`: a machine did; `duplicate`: it came before; `ignored`: see `reason`
-    #[schema(pattern = "^(reply|automatic|duplicate|ignored)$")]
+    /// `reply`: a person answered; `automatic`: a machine did; `bounce`, `complaint`, `delay`: a mail server told that of a
+    /// message of ours; `duplicate`: it came before; `ignored`: see `reason`
+    #[schema(pattern = "^(reply|automatic|bounce|complaint|delay|duplicate|ignored)$")]
     status: &'static str,
     /// `unknown_sender`, `delivery_report` or `erased`
     reason: Option<&'static str>,
@@ -59,7 +60,8 @@ impl FromRequest<V1> for Mail {
 /// Hand over a mail that came in
 ///
 /// As `message/rfc822`, or as JSON with the mail in `mime`. If a contact wrote it, it is recorded as a reply to the message that
-/// it answers, once. Needs the scope `manage`.
+/// it answers, once. A delivery report (RFC 3464) or a complaint (RFC 5965) about a message of ours is recorded as what it
+/// tells, once. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/inbound",
@@ -87,6 +89,7 @@ pub(super) async fn receive(
     let (status, reason) = match v1.services.replies.receive(&cx, &mime).await? {
         Received::Reply => ("reply", None),
         Received::Automatic => ("automatic", None),
+        Received::Told(what) => (what, None),
         Received::Before => ("duplicate", None),
         Received::Ignored(why) => ("ignored", Some(why.as_str())),
     };

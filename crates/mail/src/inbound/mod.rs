@@ -1,10 +1,13 @@
 //! Mail that others sent: what it says, whom it answers, and whether a person wrote it.
 //!
-//! Here: `parse`, `contents` for whoever only wants to look, and `forward`, which passes a reply on to people. Not here:
-//! which message a reply belongs to and what follows from it (`signals`).
+//! Here: `parse`, `report` for what servers tell of our mail, `contents` for whoever only wants to look, and `forward`,
+//! which passes a reply on to people. Not here: which message a reply belongs to and what follows from it (`signals`).
 
 mod automatic;
 mod forward;
+mod report;
+#[cfg(test)]
+mod report_tests;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +16,7 @@ use mail_parser::{Address, HeaderValue, Message, MessageParser, MimeHeaders as _
 use tidings_kernel::EmailAddress;
 
 pub use forward::{Forward, forward};
+pub use report::{Action, Fate, Report, Says, report};
 
 /// What a reply that was passed on has in its head, so that it is not passed on again.
 pub const FORWARD_HEADER: &str = "X-Tidings-Forward";
@@ -45,8 +49,6 @@ pub struct Inbound {
     pub date: Option<Timestamp>,
     /// No person wrote it: an out-of-office note, a list, a robot.
     pub auto_reply: bool,
-    /// It tells that another message could not be delivered, or has been.
-    pub is_bounce: bool,
     /// It is a reply that we have passed on.
     pub forwarded: bool,
 }
@@ -76,9 +78,6 @@ pub fn parse(mime: &[u8]) -> Result<Inbound, InboundError> {
     let people = [message.to(), message.cc()].into_iter().flatten().flat_map(Address::iter);
     let to = people.filter_map(|one| one.address()?.parse().ok()).take(MAX_LISTED).collect();
     let subject = cut(message.subject().unwrap_or_default(), MAX_LINE_BYTES).to_owned();
-    let is_bounce = message
-        .content_type()
-        .is_some_and(|kind| kind.ctype() == "multipart" && kind.subtype() == Some("report"));
     Ok(Inbound {
         from: address.ok_or(InboundError::NoSender)?,
         from_name: from.name().map(|name| cut(name, MAX_LINE_BYTES).to_owned()),
@@ -87,9 +86,8 @@ pub fn parse(mime: &[u8]) -> Result<Inbound, InboundError> {
         in_reply_to: ids(message.in_reply_to()).pop(),
         references: ids(message.references()),
         message_id: message.message_id().map(|id| cut(id, MAX_LINE_BYTES).to_owned()),
-        date: message.date().and_then(|date| Timestamp::from_second(date.to_timestamp()).ok()),
+        date: date_of(&message),
         auto_reply: automatic::wrote(&message, &subject),
-        is_bounce,
         forwarded: message.header(FORWARD_HEADER).is_some(),
         subject,
     })
@@ -135,6 +133,10 @@ fn text_of(message: &Message<'_>) -> String {
     let text: String =
         text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
     cut(text.trim(), MAX_TEXT_BYTES).to_owned()
+}
+
+fn date_of(message: &Message<'_>) -> Option<Timestamp> {
+    message.date().and_then(|date| Timestamp::from_second(date.to_timestamp()).ok())
 }
 
 fn ids(value: &HeaderValue<'_>) -> Vec<String> {

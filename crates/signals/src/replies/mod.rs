@@ -1,10 +1,11 @@
-//! Replies: what people answer to our mails.
+//! Replies: what people answer to our mails, and what mail servers tell of them by mail (`report`).
 //!
 //! Here: which message a mail answers, who wrote it, its event, and passing it on to people (`forward`). Not here: reading MIME (`mail::inbound`), and how a
 //! mail gets here (`ses` out of the queue, the API). Nobody is believed to answer whom we do not know: of such a mail a
 //! stray is kept, without its words. What a machine wrote is an event too, but not counted as a reply.
 
 mod forward;
+mod report;
 pub mod settings;
 #[cfg(test)]
 mod tests;
@@ -47,18 +48,20 @@ pub enum Received {
     Reply,
     /// A machine did: it is kept, and not counted as a reply.
     Automatic,
+    /// A server told what became of a message: `bounce`, `complaint` or `delay`.
+    Told(&'static str),
     /// It came before.
     Before,
     /// Nothing was recorded.
     Ignored(Ignored),
 }
 
-/// Why a mail is no reply.
+/// Why of a mail nothing was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
     /// Its sender is no contact.
     UnknownSender,
-    /// It tells that a mail could not be delivered.
+    /// It reports of a mail, but of none that is ours, or nothing that matters.
     DeliveryReport,
     /// Nothing says which workspace it is for.
     NoWorkspace,
@@ -109,23 +112,43 @@ impl Replies {
 
     /// Takes a mail for a workspace. The same mail again is the same event.
     pub async fn receive(&self, cx: &Cx, mime: &[u8]) -> Result<Received, ReceiveError> {
+        let is_here = |message: &Message| message.workspace == cx.workspace_id().get();
+        if let Some(report) = inbound::report(mime)? {
+            let about = self.reported(&report).await?.filter(is_here);
+            return self.take_report(cx, (mime, report), about).await;
+        }
         let mail = inbound::parse(mime)?;
-        let answered = self.answered(&mail).await?;
-        let answered = answered.filter(|message| message.workspace == cx.workspace_id().get());
+        let answered = self.answered(&mail).await?.filter(is_here);
         self.take(cx, mime, mail, answered).await
     }
 
     /// Takes a mail that nobody says the workspace of: the message that it answers does.
     pub(crate) async fn deliver(&self, mime: &[u8]) -> Result<Received, ReceiveError> {
+        if let Some(report) = inbound::report(mime)? {
+            let about = self.reported(&report).await?;
+            return match self.workspace_of(about.as_ref()).await? {
+                Some(cx) => self.take_report(&cx, (mime, report), about).await,
+                None => {
+                    let id = id_of(mime, report.message_id.as_ref());
+                    self.ignore(&id, mime, Ignored::NoWorkspace).await
+                }
+            };
+        }
         let mail = inbound::parse(mime)?;
         let answered = self.answered(&mail).await?;
-        let cx = match &answered {
-            Some(message) => self.access.working_for(message.workspace).await?,
-            None => None,
-        };
-        match cx {
+        match self.workspace_of(answered.as_ref()).await? {
             Some(cx) => self.take(&cx, mime, mail, answered).await,
-            None => self.ignore(mime, &mail, Ignored::NoWorkspace).await,
+            None => {
+                let id = id_of(mime, mail.message_id.as_ref());
+                self.ignore(&id, mime, Ignored::NoWorkspace).await
+            }
+        }
+    }
+
+    async fn workspace_of(&self, message: Option<&Message>) -> Result<Option<Cx>, DatabaseError> {
+        match message {
+            Some(message) => self.access.working_for(message.workspace).await,
+            None => Ok(None),
         }
     }
 
@@ -141,16 +164,14 @@ impl Replies {
             tracing::info!(reason = Ignored::Erased.as_str(), "A mail that came in is no reply");
             return Ok(Received::Ignored(Ignored::Erased));
         }
-        if mail.is_bounce {
-            return self.ignore(mime, &mail, Ignored::DeliveryReport).await;
-        }
         let addressee = answered.as_ref().and_then(|message| message.email.as_deref());
         let addressee: Option<EmailAddress> = addressee.and_then(|email| email.parse().ok());
         if addressee.as_ref() != Some(&mail.from) && !is_contact(cx, &mail.from).await? {
-            return self.ignore(mime, &mail, Ignored::UnknownSender).await;
+            let id = id_of(mime, mail.message_id.as_ref());
+            return self.ignore(&id, mime, Ignored::UnknownSender).await;
         }
         let automatic = mail.auto_reply;
-        let id = id_of(mime, &mail);
+        let id = id_of(mime, mail.message_id.as_ref());
         let forward = match &self.forwarding {
             Some(forwarding) => forwarding.of(cx, &mail, answered.as_ref(), &id).await?,
             None => None,
@@ -182,31 +203,33 @@ impl Replies {
 
     /// The message of ours that it answers: by the id that we gave it, or by that of the provider.
     async fn answered(&self, mail: &Inbound) -> Result<Option<Message>, ReceiveError> {
+        let newest_first = mail.in_reply_to.iter().chain(mail.references.iter().rev());
+        for id in newest_first.take(MAX_REFERENCES) {
+            if let Some(found) = self.of_ours(id).await? {
+                return Ok(Some(found));
+            }
+            if let Some(found) = self.of_provider(bare(id)).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The message that we gave this id, which proves itself by its signature.
+    async fn of_ours(&self, id: &str) -> Result<Option<Message>, ReceiveError> {
         let now = self.access.now();
         let links = self
             .links
             .get_or_try_init(|| Links::load(self.access.database(), "https://localhost", now))
             .await?;
-        let newest_first = mail.in_reply_to.iter().chain(mail.references.iter().rev());
-        for id in newest_first.take(MAX_REFERENCES) {
-            let bare = id.trim().trim_start_matches('<').trim_end_matches('>');
-            let ours = match links.read_message_id(bare, now).await {
-                Ok(ours) => Some(ours),
-                Err(ReadError::Invalid) => None,
-                Err(ReadError::Store(error)) => return Err(error.into()),
-            };
-            if let Some((workspace, source)) = ours {
-                let found = self.access.database().read(move |tx| Message::find(tx, source)).await;
-                let found: Option<Message> = found.map_err(|error: DatabaseError| error)?;
-                if let Some(found) = found.filter(|message| message.workspace == workspace) {
-                    return Ok(Some(found));
-                }
-            }
-            if let Some(found) = self.of_provider(bare).await? {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
+        let (workspace, source) = match links.read_message_id(bare(id), now).await {
+            Ok(ours) => ours,
+            Err(ReadError::Invalid) => return Ok(None),
+            Err(ReadError::Store(error)) => return Err(error.into()),
+        };
+        let found = self.access.database().read(move |tx| Message::find(tx, source)).await;
+        let found: Option<Message> = found.map_err(|error: DatabaseError| error)?;
+        Ok(found.filter(|message| message.workspace == workspace))
     }
 
     /// SES writes its own id with its own host into the mails that it sends.
@@ -221,13 +244,7 @@ impl Replies {
         Ok(if found.len() == 1 { found.pop() } else { None })
     }
 
-    async fn ignore(
-        &self,
-        mime: &[u8],
-        mail: &Inbound,
-        why: Ignored,
-    ) -> Result<Received, ReceiveError> {
-        let id = id_of(mime, mail);
+    async fn ignore(&self, id: &str, mime: &[u8], why: Ignored) -> Result<Received, ReceiveError> {
         tracing::info!(reason = why.as_str(), "A mail that came in is no reply");
         let stray = stray::Stray {
             id: format!("reply:{id}"),
@@ -242,10 +259,15 @@ impl Replies {
     }
 }
 
+/// Without what stands around it in a header.
+fn bare(id: &str) -> &str {
+    id.trim().trim_start_matches('<').trim_end_matches('>')
+}
+
 /// The same for the same mail: its own id, or a hash of it.
-fn id_of(mime: &[u8], mail: &Inbound) -> String {
+fn id_of(mime: &[u8], said: Option<&String>) -> String {
     let usable = |id: &&String| (1..=400).contains(&id.len()) && !id.contains('\0');
-    match mail.message_id.as_ref().filter(usable) {
+    match said.filter(usable) {
         Some(id) => id.clone(),
         None => hex(&Sha256::digest(mime)),
     }

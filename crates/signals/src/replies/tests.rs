@@ -1,6 +1,7 @@
 //! What people answer finds its message and its person.
 
 mod forwarding;
+mod reports;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

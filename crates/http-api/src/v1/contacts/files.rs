@@ -2,11 +2,11 @@
 
 use std::io::{self, Read};
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use tidings_access::Slug;
@@ -17,6 +17,8 @@ use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use super::bodies::Wanted;
+use super::progress;
+use crate::InTime;
 use crate::problem::{Problem, ProblemBody};
 use crate::v1::V1;
 use crate::v1::auth::{Manage, Needs, Read as ReadScope, Refusals};
@@ -60,7 +62,7 @@ pub(in crate::v1) struct ImportBody {
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = ImportColumn)]
-struct ColumnBody {
+pub(super) struct ColumnBody {
     #[schema(example = "E-Mail")]
     column: String,
     #[schema(example = "email")]
@@ -69,7 +71,7 @@ struct ColumnBody {
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = ImportError)]
-struct LineBody {
+pub(super) struct LineBody {
     line: u64,
     column: String,
     reason: String,
@@ -79,7 +81,9 @@ struct LineBody {
 ///
 /// UTF-8, with the names of the columns in the first line; comma, semicolon or tab between. What the file says is added to
 /// what is known: an empty cell clears nothing, and nothing in it takes back an unsubscription or a suppression. Sending it
-/// again changes nothing, so an import that was interrupted is sent again. Needs the scope `manage`.
+/// again changes nothing, so an import that was interrupted is sent again. With `Accept: application/x-ndjson` it is told
+/// while it goes on, a line of JSON at a time: every line of the file that is left out, how far it is, and the end; read
+/// while you send. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/contacts/import",
@@ -94,7 +98,10 @@ struct LineBody {
     ),
     request_body(content = String, content_type = "text/csv", example = "email,first name,plan\nada@example.org,Ada,pro\n"),
     responses(
-        (status = 200, description = "How the lines ended", body = ImportBody),
+        (status = 200, description = "How the lines ended", content(
+            (ImportBody = "application/json"),
+            (progress::Told = "application/x-ndjson")
+        )),
         (status = 415, description = "It is not CSV", body = ProblemBody, content_type = "application/problem+json"),
         (status = 422, description = "The query or the file is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
@@ -104,20 +111,18 @@ pub(in crate::v1) async fn take(
     State(v1): State<V1>,
     who: Needs<Manage>,
     Params(Imported { settings, dry_run }): Params<Imported>,
+    Extension(InTime(limit)): Extension<InTime>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<ImportBody>, Problem> {
+) -> Result<Response, Problem> {
     check_kind(&headers)?;
     let cx = v1.cx(&who);
+    if progress::is_wanted(&headers) {
+        return progress::answer(cx, (settings, dry_run), body, limit).await;
+    }
     let (mut columns, mut errors) = (Vec::new(), Vec::new());
     let tell = |event: Event<'_>| match event {
-        Event::Mapped(mapping) => {
-            let shown = |(column, field): &(String, import::Field)| ColumnBody {
-                column: column.clone(),
-                field: field.to_string(),
-            };
-            columns = mapping.columns().iter().map(shown).collect();
-        }
+        Event::Mapped(mapping) => columns = mapping.columns().iter().map(shown).collect(),
         Event::Left(fault) if errors.len() < TOLD => errors.push(LineBody::from(fault)),
         Event::Left(_) | Event::Progress(_) => {}
     };
@@ -126,7 +131,12 @@ pub(in crate::v1) async fn take(
         true => tokio::join!(import::preview(&cx, file, settings, tell), feed).0?,
         false => tokio::join!(import::run(&cx, file, settings, tell), feed).0?,
     };
-    Ok(Json(ImportBody::new(dry_run, counts, columns, errors)))
+    Ok(Json(ImportBody::new(dry_run, counts, columns, errors)).into_response())
+}
+
+/// How a column is understood.
+pub(super) fn shown((column, field): &(String, import::Field)) -> ColumnBody {
+    ColumnBody { column: column.clone(), field: field.to_string() }
 }
 
 /// Give out contacts as a file
@@ -235,7 +245,7 @@ fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// The body for a thread that reads, and what feeds it: both must run at the same time.
-fn as_file(body: Body) -> (Pieces, impl Future<Output = ()>) {
+pub(super) fn as_file(body: Body) -> (Pieces, impl Future<Output = ()>) {
     let (sender, receiver) = mpsc::channel(AHEAD);
     let mut body = body.into_data_stream();
     let feed = async move {
@@ -249,7 +259,7 @@ fn as_file(body: Body) -> (Pieces, impl Future<Output = ()>) {
     (Pieces { receiver, current: Bytes::new() }, feed)
 }
 
-struct Pieces {
+pub(super) struct Pieces {
     receiver: mpsc::Receiver<io::Result<Bytes>>,
     current: Bytes,
 }

@@ -1,19 +1,28 @@
 //! Contacts and suppressions as a caller meets them.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::Request;
+use futures_util::stream;
 use insta::assert_snapshot;
 use jiff::ToSpan;
-use serde_json::json;
+use serde_json::{Value, json};
 use tidings_access::Scopes;
+use tidings_access::keys::Issued;
 
 use super::{Answer, World};
+use crate::Limits;
+use crate::v1::v1;
 
-async fn begun() -> (World, tidings_access::keys::Issued) {
+async fn begun() -> (World, Issued) {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
     (world, key)
 }
 
-async fn send(world: &World, key: &tidings_access::keys::Issued, line: &str, body: &str) -> Answer {
+async fn send(world: &World, key: &Issued, line: &str, body: &str) -> Answer {
     world.send(line, Some(&key.api_key.expose()), body).await
 }
 
@@ -190,6 +199,62 @@ async fn a_file_goes_in_and_comes_out() {
     assert_eq!(exported.body, expected);
     let lines = world.get(&key, "/v1/contacts/export?format=jsonl").await;
     assert_eq!(lines.json()["attributes"], json!({"plan": "pro"}));
+}
+
+/// Sends a file and asks to be told while it is taken in.
+async fn follow(world: &World, key: &Issued, query: &str, body: Body) -> Answer {
+    let request = Request::post(format!("/v1/contacts/import{query}"))
+        .header("authorization", format!("Bearer {}", key.api_key.expose()))
+        .header("x-request-id", "r-1")
+        .header("content-type", "text/csv")
+        .header("accept", "application/json;q=0.5, application/x-ndjson");
+    world.ask(request.body(body).unwrap()).await
+}
+
+#[tokio::test]
+async fn an_import_is_told_while_it_goes_on() {
+    let (mut world, key) = begun().await;
+    let limits = Limits::uniform(4096, Duration::from_secs(5));
+    world.router = v1(world.services.clone(), Limits { max_file: 1_000_000, ..limits });
+    let people: String = (0..2_500).map(|n| format!("p{n}@example.org;pro\n")).collect();
+    let file = format!("E-Mail;plan\n{people}nobody;x\n");
+    let pieces = file.as_bytes().chunks(10_000).map(|piece| Ok::<_, Infallible>(piece.to_vec()));
+    let pieces: Vec<_> = pieces.collect();
+    let told = follow(&world, &key, "", Body::from_stream(stream::iter(pieces))).await;
+    assert_eq!(told.status, 200, "{}", told.body);
+    assert!(told.headers.contains("content-type: application/x-ndjson"), "{}", told.headers);
+    let lines: Vec<Value> =
+        told.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let types: Vec<_> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["columns", "progress", "progress", "error", "progress", "done"]);
+    assert_eq!(lines[0]["columns"][0], json!({"column": "E-Mail", "field": "email"}));
+    let so_far: Vec<_> = lines.iter().filter_map(|line| line["lines"].as_u64()).collect();
+    assert_eq!(so_far, [1_000, 2_000, 2_501, 2_501]);
+    assert_eq!(lines[3]["line"], 2_502);
+    assert_eq!((&lines[5]["new"], &lines[5]["invalid"]), (&json!(2_500), &json!(1)));
+    let again = follow(&world, &key, "?dry_run=true", Body::from(file)).await;
+    let last: Value = serde_json::from_str(again.body.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["unchanged"]), (&json!("done"), &json!(2_500)));
+}
+
+#[tokio::test]
+async fn an_import_that_ends_before_its_end_says_so_in_its_last_line() {
+    let (mut world, key) = begun().await;
+    let limits = Limits::uniform(4096, Duration::from_secs(5));
+    world.router = v1(world.services.clone(), Limits { max_file: 1_000_000, ..limits });
+    // Before anything is told it is a problem like any other.
+    let refused = follow(&world, &key, "", Body::from("name\nAda\n")).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let broken: Vec<Result<String, std::io::Error>> = vec![
+        Ok("email\n".to_owned()),
+        Ok((0..5_000).map(|n| format!("p{n}@example.org\n")).collect()),
+        Err(std::io::Error::other("the line is dead")),
+    ];
+    let broken = Body::from_stream(stream::iter(broken));
+    let told = follow(&world, &key, "?dry_run=true", broken).await;
+    assert_eq!(told.status, 200, "{}", told.body);
+    let last: Value = serde_json::from_str(told.body.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["problem"]["status"]), (&json!("problem"), &json!(422)));
 }
 
 #[tokio::test]
