@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 13] = [
+const MIGRATIONS: [Migration; 14] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
@@ -25,6 +25,7 @@ const MIGRATIONS: [Migration; 13] = [
     Migration { version: 11, name: "erasures", sql: include_str!("0011_erasures.sql") },
     Migration { version: 12, name: "segments", sql: include_str!("0012_segments.sql") },
     Migration { version: 13, name: "signals", sql: include_str!("0013_signals.sql") },
+    Migration { version: 14, name: "pace", sql: include_str!("0014_pace.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
