@@ -33,6 +33,7 @@ impl Outlet {
             Provider::Smtp => Arc::new(smtp(config)?),
             Provider::Ses => ses(config).await?,
         };
+        let name = provider.name();
         let franked = Franked {
             sender: provider,
             return_path: config.mail.return_path.clone(),
@@ -42,7 +43,9 @@ impl Outlet {
                 Provider::Capture | Provider::Ses => None,
             },
         };
-        let pace = Arc::new(Pace::new(config.mail.rate_per_second, clock.now()));
+        let store = (database.clone(), name);
+        let pace = Pace::over_all_nodes(config.mail.rate_per_second, clock.now(), store);
+        let pace = Arc::new(pace);
         let sender = Paced::new(Arc::new(franked), Arc::clone(&pace), Arc::clone(clock));
         Ok(Self { sender: Arc::new(sender), pace, suppressions: suppressions(config).await? })
     }

@@ -239,7 +239,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "mail.rate_per_second",
-        doc: "How many messages a second one process hands over at most. It slows down by itself when the provider asks for it.",
+        doc: "How many messages a second all processes with the same database hand over at most. It slows down by itself when the provider asks for it.",
         kind: Kind::Integer { min: 1, max: 100_000 },
         preset: Preset::Default("14"),
         secret: false,

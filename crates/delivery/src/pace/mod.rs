@@ -1,9 +1,13 @@
-//! Pace: how many messages a second a node hands to its provider, and whose turn it is.
+//! Pace: how many messages a second all nodes hand to a provider, and whose turn it is.
 //!
 //! A bucket holds one second's worth. Whoever finds it empty is told when to come again: nobody sleeps here. Mail that
 //! somebody waits for goes before campaigns, always. When the provider says that it was too much, the rate halves and
-//! then grows back in small steps.
+//! then grows back in small steps. The bucket is in the store (`shared`), and a node takes a tenth of a second's worth out of
+//! it at once; without a store it is this node's own.
 
+mod shared;
+#[cfg(test)]
+mod shared_tests;
 #[cfg(test)]
 mod tests;
 
@@ -13,7 +17,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 pub use tidings_kernel::Lane;
-use tidings_kernel::{Accepted, Clock, Mail, SendError, Sender};
+use tidings_kernel::{Accepted, Clock, Mail, SendError, Sender, causes};
+use tidings_sql::Database;
+
+use shared::{Known, Shared};
 
 /// How much of the full rate comes back in a second.
 const REGAIN_PER_SECOND: f64 = 0.05;
@@ -26,6 +33,13 @@ const MAX_WAIT: SignedDuration = SignedDuration::from_secs(10);
 /// Who has not come again by then is served by another node, or not at all any more.
 const GRACE: SignedDuration = SignedDuration::from_secs(1);
 
+/// What a node takes at once, in parts of a second's worth.
+const BLOCK: f64 = 0.1;
+/// Turns that a node has taken and not used by then are lost: used later, they would come on top of those of others.
+const KEPT: SignedDuration = SignedDuration::from_secs(1);
+/// How long to wait if the store does not say.
+const STORE_PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
 /// Come again then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotBefore(pub Timestamp);
@@ -37,8 +51,11 @@ impl NotBefore {
 }
 
 /// Shared by all who send from this node.
-#[derive(Debug)]
-pub struct Pace(Mutex<State>);
+pub struct Pace {
+    state: Mutex<State>,
+    /// Where the turns come from. Without it this node has all of them.
+    shared: Option<Shared>,
+}
 
 #[derive(Debug)]
 struct State {
@@ -58,7 +75,7 @@ struct State {
 impl Pace {
     pub fn new(per_second: u32, now: Timestamp) -> Self {
         let full = f64::from(per_second.max(1));
-        Self(Mutex::new(State {
+        let state = State {
             full,
             rate: full,
             tokens: full,
@@ -67,7 +84,55 @@ impl Pace {
             last_blow: None,
             waiting: 0,
             promised: [None, None],
-        }))
+        };
+        Self { state: Mutex::new(state), shared: None }
+    }
+
+    /// So many messages a second over all nodes with the same store.
+    pub fn over_all_nodes(
+        per_second: u32,
+        now: Timestamp,
+        (database, provider): (Database, &'static str),
+    ) -> Self {
+        let pace = Self::new(per_second, now);
+        pace.state().tokens = 0.0;
+        Self { shared: Some(Shared::new(database, provider)), ..pace }
+    }
+
+    /// Takes the right to hand over as many messages as there is room for on all nodes, up to `most`, and tells how many.
+    /// If there is no room for a single one, it says when to ask again.
+    pub async fn turn(&self, lane: Lane, most: usize, now: Timestamp) -> Result<usize, NotBefore> {
+        let Some(shared) = &self.shared else { return self.ready_for(lane, most, now) };
+        let (full, block) = {
+            let mut state = self.state();
+            state.drop_old(now);
+            if let Some(taken) = state.take_leased(most) {
+                return Ok(taken);
+            }
+            (state.full, (state.rate * BLOCK) as usize)
+        };
+        match shared.take((lane, most.max(block)), full, now).await {
+            Ok((known, Ok(leased))) => {
+                let mut state = self.state();
+                state.learn(&known, now);
+                state.tokens += leased as f64;
+                state.at = now;
+                // Another task of this node may have been quicker with them.
+                state.take_leased(most).ok_or_else(|| NotBefore(state.come_after(lane, now, now)))
+            }
+            Ok((known, Err(at))) => {
+                let mut state = self.state();
+                state.learn(&known, now);
+                Err(NotBefore(match lane {
+                    Lane::Transactional => to_the_millisecond(at),
+                    Lane::Campaign => state.come_after(lane, at, now),
+                }))
+            }
+            Err(error) => {
+                tracing::warn!(error = %causes(&error), "Nobody could say whose turn it is to send");
+                Err(NotBefore(now.saturating_add(STORE_PAUSE).unwrap_or(now)))
+            }
+        }
     }
 
     /// Takes the right to hand one message over, or says when to ask again.
@@ -99,8 +164,18 @@ impl Pace {
         Err(NotBefore(state.promise(lane, now)))
     }
 
-    /// The provider said that it was too much.
-    pub fn throttled(&self, retry_after: Option<Duration>, now: Timestamp) {
+    /// The provider said that it was too much. All nodes know it when they take the next turns.
+    pub async fn slow_down(&self, retry_after: Option<Duration>, now: Timestamp) {
+        let until = self.throttled(retry_after, now);
+        if let Some(shared) = &self.shared
+            && let Err(error) = shared.blow(until, now).await
+        {
+            tracing::warn!(error = %causes(&error), "Other nodes do not know that the provider wants less mail");
+        }
+    }
+
+    /// The same for this node alone. Tells until when nothing goes.
+    pub fn throttled(&self, retry_after: Option<Duration>, now: Timestamp) -> Timestamp {
         let mut state = self.state();
         state.advance(now);
         let pause =
@@ -113,21 +188,61 @@ impl Pace {
             state.rate = (state.rate / 2.0).max(1.0);
             state.last_blow = Some(now);
         }
+        until
     }
 
     /// Messages a second, at this moment.
     pub fn rate(&self, now: Timestamp) -> f64 {
         let mut state = self.state();
-        state.advance(now);
+        if self.shared.is_none() {
+            state.advance(now);
+        }
         state.rate
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Up to the next one: who comes a moment early is sent away once more.
+fn to_the_millisecond(at: Timestamp) -> Timestamp {
+    Timestamp::from_millisecond(at.as_millisecond() + 1).unwrap_or(at)
+}
+
 impl State {
+    /// What the store said of all nodes.
+    fn learn(&mut self, known: &Known, now: Timestamp) {
+        self.rate = known.rate(self.full, now);
+        self.held_until = self.held_until.max(known.held_until.unwrap_or(now));
+    }
+
+    fn drop_old(&mut self, now: Timestamp) {
+        if now.duration_since(self.at) > KEPT || now < self.held_until {
+            self.tokens = 0.0;
+        }
+    }
+
+    /// Turns that were taken before.
+    fn take_leased(&mut self, most: usize) -> Option<usize> {
+        let taken = most.min(self.tokens as usize);
+        self.tokens -= taken as f64;
+        (taken > 0).then_some(taken)
+    }
+
+    /// Not before `at`, and one after the other.
+    fn come_after(&mut self, lane: Lane, at: Timestamp, now: Timestamp) -> Timestamp {
+        let step = SignedDuration::from_secs_f64(1.0 / self.rate);
+        let index = lane as usize;
+        let before = self.promised[index].filter(|before| *before > now);
+        let after = before.and_then(|before| before.checked_add(step).ok());
+        let at = after.map_or(at, |after| at.max(after));
+        let latest = self.held_until.max(now).saturating_add(MAX_WAIT).unwrap_or(at);
+        let at = to_the_millisecond(at.min(latest));
+        self.promised[index] = Some(at);
+        at
+    }
+
     fn advance(&mut self, now: Timestamp) {
         let seconds = now.duration_since(self.at).as_secs_f64();
         if seconds <= 0.0 {
@@ -209,7 +324,7 @@ impl Sender for Paced {
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
         let sent = self.sender.send(mail).await;
         if let Err(SendError::Throttled { retry_after, .. }) = &sent {
-            self.pace.throttled(*retry_after, self.clock.now());
+            self.pace.slow_down(*retry_after, self.clock.now()).await;
         }
         sent
     }

@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 14] = [
+const MIGRATIONS: [Migration; 15] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
@@ -26,6 +26,7 @@ const MIGRATIONS: [Migration; 14] = [
     Migration { version: 12, name: "segments", sql: include_str!("0012_segments.sql") },
     Migration { version: 13, name: "signals", sql: include_str!("0013_signals.sql") },
     Migration { version: 14, name: "sequence_steps", sql: include_str!("0014_sequence_steps.sql") },
+    Migration { version: 15, name: "pace", sql: include_str!("0015_pace.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -606,6 +606,16 @@ pub(crate) const TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "provider_pace",
+        row: &[("provider", "'smtp'")],
+        refused: &[
+            &[("provider", "''")],
+            &[("used_until_us", "-1")],
+            &[("level", "1000001")],
+            &[("level", "NULL")],
+        ],
+    },
+    Table {
         name: "message_addresses",
         row: &[
             ("workspace_id", "<workspace a>"),

@@ -158,7 +158,7 @@ impl Worker {
             }
         }
         let now = self.access.now();
-        if let Err(not_before) = self.pace.ready(row.purpose.lane(), now) {
+        if let Err(not_before) = self.pace.turn(row.purpose.lane(), 1, now).await {
             let after = answers::until(not_before.0, now);
             return Ok(Outcome::wait(format!("message {id} waits for its turn"), after));
         }

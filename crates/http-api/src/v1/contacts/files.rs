@@ -1,12 +1,13 @@
 //! `/v1/contacts/import` and `/export`: many people at once, streamed.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
+use axum::Json;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use tidings_access::Slug;
@@ -111,13 +112,13 @@ pub(in crate::v1) async fn take(
     State(v1): State<V1>,
     who: Needs<Manage>,
     Params(Imported { settings, dry_run }): Params<Imported>,
-    Extension(InTime(limit)): Extension<InTime>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, Problem> {
-    check_kind(&headers)?;
+    let (head, body) = request.into_parts();
+    check_kind(&head.headers)?;
     let cx = v1.cx(&who);
-    if progress::is_wanted(&headers) {
+    if progress::is_wanted(&head.headers) {
+        let limit = head.extensions.get::<InTime>().map_or(Duration::MAX, |limit| limit.0);
         return progress::answer(cx, (settings, dry_run), body, limit).await;
     }
     let (mut columns, mut errors) = (Vec::new(), Vec::new());

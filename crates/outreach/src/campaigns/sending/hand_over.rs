@@ -188,7 +188,7 @@ impl<'a> HandOver<'a> {
         let mut waits = Duration::ZERO;
         loop {
             let now = self.worker.access.now();
-            let not_before = match self.worker.pace.ready_for(Lane::Campaign, most, now) {
+            let not_before = match self.worker.pace.turn(Lane::Campaign, most, now).await {
                 Ok(count) => return Ok(Ok(count)),
                 Err(not_before) => not_before,
             };
