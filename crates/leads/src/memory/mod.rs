@@ -226,6 +226,9 @@ fn read(item: &Item, now: Timestamp) -> Option<Memory> {
         source_event_ids: ids.iter().filter_map(|id| Some(id.as_text()?.to_owned())).collect(),
         created_at: time("created_at")?,
         updated_at: time("updated_at")?,
-        expires_at: item.integer("expires_at").and_then(|at| Timestamp::from_second(at).ok()),
+        // What was stated for a while is over before the item is, if events say something besides.
+        expires_at: remembered::gives_way(&item)
+            .or_else(|| item.integer("expires_at"))
+            .and_then(|at| Timestamp::from_second(at).ok()),
     })
 }

@@ -261,6 +261,12 @@ pub(super) fn at(item: &Item, now: Timestamp) -> Cow<'_, Item> {
     }
 }
 
+/// The second from which on something else counts than what was stated, if that is what counts now.
+pub(super) fn gives_way(item: &Item) -> Option<i64> {
+    let known = Remembered::from_item(item);
+    known.next().filter(|_| known.is_as_stated()).map(|(from, _)| from)
+}
+
 /// What a write must find, if this is what was read. What is past its time and not swept yet is as good as nothing.
 pub(super) fn expect(found: Option<&Item>, now: Timestamp) -> Expect {
     let Some(item) = found else {
