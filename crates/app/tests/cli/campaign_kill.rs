@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqliteOptions, Tls, Tx};
+use tidings_sql::{Database, DatabaseError, Param, Tx};
 use tidings_testkit::{PostgresDatabase, SmtpSink};
 
+use crate::ledger::Ledger;
 use crate::world::{Server, World};
 
 const RECIPIENTS: usize = 20_000;
@@ -21,16 +22,10 @@ const EARLY: usize = 8;
 /// The last one comes when so many have got their mail: whoever is slow to kill is still not too late.
 const LAST: usize = 18_000;
 /// How fast all servers may send, so that those who live do not send everything while another one starts.
-const PER_SECOND: &str = "150";
+const PER_SECOND: u32 = 150;
 /// A moment between two looks, and how often we look before that is a failure.
 const MOMENT: Duration = Duration::from_millis(20);
 const LOOKS: usize = 6_000;
-
-/// Where the ledger is.
-enum Ledger {
-    File,
-    Postgres(PostgresDatabase),
-}
 
 struct Mailing {
     world: World,
@@ -62,18 +57,7 @@ struct Left {
 impl Mailing {
     fn begin(ledger: Ledger, nodes: usize) -> Self {
         let sink = SmtpSink::start(&[]);
-        let mut world = World::new();
-        if let Ledger::Postgres(postgres) = &ledger {
-            world.set("TIDINGS_STORE__ENGINE", "postgres");
-            world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-            world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
-        }
-        world.set("TIDINGS_MAIL__PROVIDER", "smtp");
-        world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
-        world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
-        world.set("TIDINGS_MAIL__SMTP_TLS", "none");
-        world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", "32");
-        world.set("TIDINGS_MAIL__RATE_PER_SECOND", PER_SECOND);
+        let world = ledger.world(&sink, 32, PER_SECOND);
         let key = world.ok(&["bootstrap", "--client", "shop"]).trim_end().to_owned();
         world.ok(&["senders", "add", "hello", "--from", "hello@example.org", "--client", "shop"]);
         let people: String = (0..RECIPIENTS).map(|n| format!("p{n}@example.org,{n}\n")).collect();
@@ -193,17 +177,7 @@ impl Mailing {
     ) -> T {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
-            let database = match &self.ledger {
-                Ledger::File => {
-                    Database::sqlite(&self.world.path("tidings.db"), SqliteOptions::default()).await
-                }
-                Ledger::Postgres(postgres) => {
-                    let options =
-                        PostgresOptions { tls: Tls::Disable, ..PostgresOptions::default() };
-                    Database::postgres(&postgres.url, options).await
-                }
-            };
-            let database = database.unwrap();
+            let database = self.ledger.open(&self.world).await;
             let done = work(database.clone()).await.unwrap();
             database.close().await;
             done

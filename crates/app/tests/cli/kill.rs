@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidings_sql::{Database, DatabaseError, PostgresOptions, SqliteOptions, Tls};
+use tidings_sql::DatabaseError;
 use tidings_testkit::{PostgresDatabase, SmtpSink};
 
+use crate::ledger::{self, Ledger};
 use crate::world::{Server, World};
 
 const MESSAGES: usize = 300;
@@ -16,12 +17,6 @@ const KILLS: usize = 8;
 /// A moment between two looks, and how often we look before that is a failure.
 const MOMENT: std::time::Duration = std::time::Duration::from_millis(20);
 const LOOKS: usize = 1_500;
-
-/// Where the ledger is.
-enum Ledger {
-    File,
-    Postgres(PostgresDatabase),
-}
 
 /// A client that sends, the mail server that it sends to, and what it was promised.
 struct Shop {
@@ -42,24 +37,8 @@ impl Shop {
     fn new(ledger: Ledger) -> Self {
         // Every fourth message is answered a second late, so that there is always one whose answer is awaited.
         let sink = SmtpSink::start(&["-W", ".:1:25"]);
-        let mut world = World::new();
-        if let Ledger::Postgres(postgres) = &ledger {
-            world.set("TIDINGS_STORE__ENGINE", "postgres");
-            world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-            world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
-        }
-        world.set("TIDINGS_MAIL__PROVIDER", "smtp");
-        world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
-        world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
-        world.set("TIDINGS_MAIL__SMTP_TLS", "none");
-        world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", "16");
-        world.set("TIDINGS_MAIL__RATE_PER_SECOND", "10000");
-        world.ok(&["bootstrap", "--client", "shop"]);
-        world.ok(&["senders", "add", "hello", "--from", "hello@example.org", "--client", "shop"]);
-        let new = ["keys", "create", "--client", "shop", "--name", "fast"];
-        let may = ["--scope", "send", "--scope", "read", "--requests-per-second", "10000"];
-        let made = json_of(&world.ok(&[&new[..], &may, &["--burst", "10000"]].concat()));
-        let key = made["key"].as_str().unwrap().to_owned();
+        let world = ledger.world(&sink, 16, 10_000);
+        let key = ledger::begin(&world);
         Self {
             world,
             ledger,
@@ -141,18 +120,7 @@ impl Shop {
     fn let_leases_end(&mut self) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let handed = runtime.block_on(async {
-            let database = match &self.ledger {
-                Ledger::File => {
-                    let path = self.world.path("tidings.db");
-                    Database::sqlite(&path, SqliteOptions::default()).await
-                }
-                Ledger::Postgres(postgres) => {
-                    let options =
-                        PostgresOptions { tls: Tls::Disable, ..PostgresOptions::default() };
-                    Database::postgres(&postgres.url, options).await
-                }
-            };
-            let database = database.unwrap();
+            let database = self.ledger.open(&self.world).await;
             let end = database.write(|tx| {
                 tx.execute("UPDATE queue_messages SET visible_at = 0", &[])?;
                 let sql = "UPDATE transactional_messages SET claimed_until = 0

@@ -21,6 +21,7 @@ mod kill;
 #[cfg(feature = "aws")]
 mod lambda;
 mod learned;
+mod ledger;
 mod mail;
 mod people;
 mod postgres;

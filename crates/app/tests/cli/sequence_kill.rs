@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, Row, SqliteOptions, Tls, Tx};
+use tidings_sql::{Database, DatabaseError, Param, Row, Tx};
 use tidings_testkit::{PostgresDatabase, SmtpSink};
 
+use crate::ledger::{self, Ledger};
 use crate::world::{Server, World};
 
 /// So many walk at once, and so often before the first of them go on.
@@ -54,12 +55,6 @@ steps:
 /// Where nobody comes to.
 const UNMET: [&str; 2] = ["late", "other"];
 
-/// Where the ledger is.
-enum Ledger {
-    File,
-    Postgres(PostgresDatabase),
-}
-
 struct Walks {
     world: World,
     /// The ledger, from outside.
@@ -83,24 +78,8 @@ impl Walks {
     fn begin(ledger: Ledger, nodes: usize) -> Self {
         // Every tenth mail is answered a second late, so that there is always one whose answer is awaited.
         let sink = SmtpSink::start(&["-W", ".:1:10"]);
-        let mut world = World::new();
-        if let Ledger::Postgres(postgres) = &ledger {
-            world.set("TIDINGS_STORE__ENGINE", "postgres");
-            world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-            world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
-        }
-        world.set("TIDINGS_MAIL__PROVIDER", "smtp");
-        world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
-        world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
-        world.set("TIDINGS_MAIL__SMTP_TLS", "none");
-        world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", "16");
-        world.set("TIDINGS_MAIL__RATE_PER_SECOND", "10000");
-        world.ok(&["bootstrap", "--client", "shop"]);
-        world.ok(&["senders", "add", "hello", "--from", "hello@example.org", "--client", "shop"]);
-        let new = ["keys", "create", "--client", "shop", "--name", "fast"];
-        let may = ["--scope", "send", "--scope", "read", "--requests-per-second", "10000"];
-        let made = json_of(&world.ok(&[&new[..], &may, &["--burst", "10000"]].concat()));
-        let key = made["key"].as_str().unwrap().to_owned();
+        let world = ledger.world(&sink, 16, 10_000);
+        let key = ledger::begin(&world);
         std::fs::create_dir_all(world.path("mail/templates")).unwrap();
         std::fs::create_dir_all(world.path("mail/sequences")).unwrap();
         for subject in MAILS {
@@ -111,7 +90,7 @@ impl Walks {
         world.ok(&["apply", "mail", "--yes"]);
         let servers = (0..nodes).map(|_| world.serve(&[])).collect();
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let database = runtime.block_on(open(&ledger, &world));
+        let database = runtime.block_on(ledger.open(&world));
         let chance = fastrand::Rng::with_seed(23);
         let (dead, handed, told) = (Vec::new(), 0, 0);
         Self {
@@ -265,17 +244,6 @@ impl Walks {
         }
         received
     }
-}
-
-async fn open(ledger: &Ledger, world: &World) -> Database {
-    let opened = match ledger {
-        Ledger::File => Database::sqlite(&world.path("tidings.db"), SqliteOptions::default()).await,
-        Ledger::Postgres(postgres) => {
-            let options = PostgresOptions { tls: Tls::Disable, connections: 2 };
-            Database::postgres(&postgres.url, options).await
-        }
-    };
-    opened.unwrap()
 }
 
 fn json_of(text: &str) -> Value {
