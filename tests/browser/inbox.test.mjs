@@ -118,14 +118,33 @@ story('marks are made on the server: read, unread, archived and back', async (co
   await sees(says, ['2', 2]);
   await row(page, 'Third').getByRole('button', { name: 'Archive' }).click();
   await sees(() => titles(page), ['Second', 'First']);
+  await sees(says, ['1', 1]);
   await page.getByRole('button', { name: 'Undo' }).click();
   await sees(() => titles(page), ['Third', 'Second', 'First']);
+  await sees(() => unread(page), ['Third', 'First']); // as it was before
+  await sees(says, ['2', 2]);
+  await row(page, 'Second').getByRole('button', { name: 'Archive' }).click();
+  await page.getByRole('button', { name: 'Undo' }).click();
+  await sees(() => titles(page), ['Third', 'Second', 'First']);
+  await sees(() => unread(page), ['Third', 'First']); // this one had been read
+  await sees(says, ['2', 2]);
   await row(page, 'Third').getByRole('button', { name: 'Archive' }).click();
+  await sees(says, ['1', 1]);
   await page.getByLabel('Show', { exact: true }).selectOption('Archived');
   await sees(() => titles(page), ['Third']);
   await row(page, 'Third').getByRole('button', { name: 'Move to inbox' }).click();
   await page.getByLabel('Show', { exact: true }).selectOption('Inbox');
   await sees(() => titles(page), ['Third', 'Second', 'First']);
+  await sees(() => unread(page), ['First']);
+  // Who marks something unread in the archive takes it out of there.
+  await row(page, 'Third').getByRole('button', { name: 'Archive' }).click();
+  await page.getByLabel('Show', { exact: true }).selectOption('Archived');
+  await row(page, 'Third').getByRole('button', { name: 'Mark as unread' }).click();
+  await sees(() => titles(page), []);
+  assert.equal(await focused(page), 'panel');
+  await page.getByLabel('Show', { exact: true }).selectOption('Inbox');
+  await sees(() => unread(page), ['Third', 'First']);
+  await sees(says, ['2', 2]);
   // What was done is still so when the page is loaded anew.
   const counted = await server.counts('marks');
   await page.reload();
@@ -210,6 +229,26 @@ story('tabs of one user share one stream, and agree', async (context) => {
   await sees(() => heard(second, 'message'), ['Three', 'Four']);
 });
 
+story('a tab that is just opening hears of what is told meanwhile', async (context) => {
+  await publish('opening', 'One');
+  const first = await visit(server, context, 'opening');
+  await sees(() => badge(first), '1');
+  // Its first answer is on the way when a message comes, and the first tab hears of that before there is a second.
+  let isLate = false;
+  await context.route('**/counts', async (route) => {
+    const answer = await route.fetch();
+    if (route.request().frame().page() !== first && !isLate) {
+      isLate = true;
+      await publish('opening', 'Two');
+      await sees(() => badge(first), '2');
+    }
+    await route.fulfill({ response: answer });
+  });
+  const second = await visit(server, context, 'opening');
+  await sees(() => badge(second), '2');
+  assert.ok(isLate);
+});
+
 story('two users in one browser do not hear of each other', async (context) => {
   const ours = await visit(server, context, 'ours');
   const theirs = await visit(server, context, 'theirs');
@@ -277,6 +316,65 @@ story('a page that nobody has looked at for long lets go of its stream, and catc
   assert.equal(begun.length, 2);
 });
 
+story('what has expired is gone, from the badge too', async (context) => {
+  await publish('expiry', 'Stays');
+  await server.publish('expiry', { title: 'Soon over', expires_in: '4s' });
+  await server.publish('expiry', { title: 'Later over', expires_in: '30m' });
+  const page = await visit(server, context, 'expiry');
+  await bell(page).click();
+  await sees(() => titles(page), ['Later over', 'Soon over', 'Stays']);
+  await sees(() => titles(page), ['Later over', 'Stays']);
+  await sees(() => badge(page), '2');
+});
+
+story('what expires while a page is offline is gone there too', async (context) => {
+  await publish('unplugged', 'Stays');
+  await server.publish('unplugged', { title: 'Over', expires_in: '30m' });
+  await context.clock.install();
+  const page = await visit(server, context, 'unplugged');
+  await bell(page).click();
+  await sees(() => titles(page), ['Over', 'Stays']);
+  await context.setOffline(true);
+  await context.clock.fastForward('31:00');
+  await sees(() => titles(page), ['Stays']);
+  // Back on the network it turns out that the clock was wrong: the server says what there is.
+  await context.setOffline(false);
+  await publish('unplugged', 'New');
+  await sees(() => titles(page), ['New', 'Over', 'Stays']);
+});
+
+story('an answer that never comes holds nothing up', async (context) => {
+  await publish('stuck', 'First', 'Second');
+  await context.addInitScript(() => {
+    const { timeout } = AbortSignal;
+    AbortSignal.timeout = (wait) => timeout.call(AbortSignal, wait / 10);
+  });
+  const page = await visit(server, context, 'stuck');
+  await bell(page).click();
+  await sees(() => unread(page), ['Second', 'First']);
+  let stuck = 0;
+  await page.route('**/messages/read', (route) => { if ((stuck += 1) > 1) route.continue(); });
+  await row(page, 'First').locator('.title').click();
+  await row(page, 'Second').locator('.title').click();
+  await sees(() => unread(page), ['First']); // given up, and taken back
+  await sees(async () => (await server.counts('stuck')).unread, 1);
+});
+
+story('a page that is open for weeks does not hold all that came', async (context) => {
+  const page = await visit(server, context, 'weeks');
+  await bell(page).click();
+  await page.getByText('You are all caught up').waitFor();
+  await page.keyboard.press('Escape');
+  for (let came = 0; came < 320; came += 40) {
+    await publish('weeks', ...Array.from({ length: 40 }, (_, n) => `Message ${came + n}`));
+    await sees(async () => (await heard(page, 'message')).length, came + 40);
+  }
+  await bell(page).click();
+  await sees(async () => (await titles(page)).length, 30);
+  // Each was told once, and is still there for who goes on.
+  assert.equal(new Set(await heard(page, 'message')).size, 320);
+});
+
 story('an error can be tried again', async (context) => {
   await publish('retry', 'One');
   // Without a stream, which would have it loaded again by itself.
@@ -284,6 +382,8 @@ story('an error can be tried again', async (context) => {
   await context.route('**/messages?*', (route) => route.fulfill({ status: 500, body: '{}' }));
   const page = await visit(server, context, 'retry');
   await bell(page).click();
+  // Coming near loads the list, and opening it tries again: only what is shown after that stays.
+  await sees(() => heard(page, 'open'), [null]);
   await page.getByText('Messages could not be loaded').waitFor();
   assert.ok((await heard(page, 'error')).length > 0);
   await context.unroute('**/messages?*');
@@ -373,6 +473,39 @@ story('everything can be done by keyboard', async (context) => {
   assert.equal(await page.getByRole('dialog').count(), 0);
 });
 
+story('"Undo" waits for who comes by keyboard, and for nobody else', async (context) => {
+  await publish('undo', 'One', 'Two', 'Three');
+  await context.clock.install();
+  const page = await visit(server, context, 'undo');
+  const toast = page.locator('.toast');
+  const press = async (...all) => { for (const key of all) await page.keyboard.press(key); };
+  await bell(page).focus();
+  await press('Enter');
+  await sees(() => titles(page), ['Three', 'Two', 'One']);
+  await press('Tab', 'Tab', 'Tab', 'ArrowDown', 'Tab', 'Tab', 'Enter'); // "Archive" of the second
+  await sees(() => titles(page), ['Three', 'One']);
+  for (let n = 0; n < 3; n += 1) await context.clock.fastForward('00:08');
+  assert.equal(await toast.isVisible(), true);
+  await press('Home', 'Shift+Tab');
+  assert.equal(await page.locator('.toast button').evaluate((one) => one.matches(':focus')), true);
+  await context.clock.fastForward('00:08');
+  await press('Enter');
+  await sees(() => titles(page), ['Three', 'Two', 'One']);
+  await sees(() => toast.isVisible(), false);
+  // By pointer.
+  await row(page, 'Two').getByRole('button', { name: 'Archive' }).click();
+  await toast.hover();
+  await context.clock.fastForward('00:08');
+  assert.equal(await toast.isVisible(), true);
+  await page.locator('.heading').hover();
+  await context.clock.fastForward('00:08');
+  await sees(() => toast.isVisible(), false);
+  // It stands below the list all the same.
+  await row(page, 'One').getByRole('button', { name: 'Archive' }).click();
+  const [list, bar] = [await page.locator('.scroll').boundingBox(), await toast.boundingBox()];
+  assert.ok(bar.y >= list.y + list.height, `${bar.y} is not below ${list.y + list.height}`);
+});
+
 story('a click leads where the message says, unless the page takes over', async (context) => {
   await server.publish('click', { title: 'Go', cta_uri: '/somewhere?a=1' });
   const page = await visit(server, context, 'click');
@@ -404,7 +537,8 @@ story('what a stranger writes stays text', async (context) => {
     '[a](javascript:alert(4)) [b](java\nscript:alert(5)) [c](data:text/html,x) [d](mailto:a@example.org)',
     '**<b>** `<i>` https://example.org/"onmouseover="alert(6) *x*', '['.repeat(5000) + '*'.repeat(5000),
   ];
-  for (const [n, body] of bodies.entries()) await server.publish('xss', { title: `${n} ${hostile}`, body });
+  const to = { users: ['xss'], label: hostile };
+  for (const [n, body] of bodies.entries()) await server.publish('xss', { to, title: `${n} ${hostile}`, body });
   const page = await visit(server, context, 'xss');
   await bell(page).click();
   await sees(async () => (await titles(page)).length, bodies.length);
@@ -417,6 +551,16 @@ story('what a stranger writes stays text', async (context) => {
   assert.deepEqual(inside, { strange: 0, links: ['https://example.org/', 'mailto:a@example.org'], handlers: [] });
   for (const title of await page.locator('.item .title').all()) await title.click();
   await sees(() => badge(page), '');
+});
+
+story('a reader is told whom a message went to, if its sender says so', async (context) => {
+  await publish('label', 'Without');
+  await server.publish('label', { to: { users: ['label'], label: 'All customers' }, title: 'With', category: 'news' });
+  const page = await visit(server, context, 'label');
+  await bell(page).click();
+  await sees(() => titles(page), ['With', 'Without']);
+  assert.deepEqual(await page.locator('.label').allTextContents(), ['All customers']);
+  assert.equal(await row(page, 'With').locator('.below .label').isVisible(), true);
 });
 
 story('a message leads only to addresses that a page may go to', async (context) => {
@@ -560,3 +704,17 @@ story('who wants no motion sees none', async (context) => {
   await bell(page).click();
   assert.equal(await page.locator('.panel').evaluate((one) => one.getAnimations().length), 0);
 }, { reducedMotion: 'reduce' });
+
+story('where colours are forced, what is unread and which tab is chosen can be told', async (context) => {
+  await server.publish('forced', { title: 'Title', category: 'billing' });
+  const page = await visit(server, context, 'forced');
+  await bell(page).click();
+  await sees(() => titles(page), ['Title']);
+  const seen = await page.locator('tidings-inbox').evaluate(({ shadowRoot: root }) => {
+    const dot = getComputedStyle(root.querySelector('.unread'), '::before');
+    const tab = (chosen) => getComputedStyle(root.querySelector(`.tab[aria-selected=${chosen}]`)).textDecorationLine;
+    const ground = getComputedStyle(root.querySelector('.panel')).backgroundColor;
+    return [dot.borderTopWidth, dot.borderTopColor !== ground, tab(true), tab(false)];
+  });
+  assert.deepEqual(seen, ['4px', true, 'underline', 'none']);
+}, { forcedColors: 'active' });

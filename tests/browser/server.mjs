@@ -14,11 +14,23 @@ const binary = process.env.BROWSER_TEST_BINARY;
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TIDINGS_')));
 
 export class Server {
-  static async start() {
+  static async make() {
     const server = new Server();
     server.folder = mkdtempSync(join(tmpdir(), 'tidings-browser.'));
     server.port = await freePort();
     server.base = `http://127.0.0.1:${server.port}`;
+    return server;
+  }
+
+  // The demo, which has a page with an inbox.
+  static async demo() {
+    const server = await Server.make();
+    await server.serve('demo', '--folder', 'demo');
+    return server;
+  }
+
+  static async start() {
+    const server = await Server.make();
     server.cli('bootstrap');
     server.cli('clients', 'create', 'shop');
     const rights = ['inbox:admin', 'inbox:user'].flatMap((scope) => ['--scope', scope]);
@@ -34,9 +46,9 @@ export class Server {
   }
 
   // On the same port each time: that is what a browser meets after a restart.
-  async serve() {
+  async serve(...words) {
     this.said = '';
-    const listen = ['serve', '--listen', `127.0.0.1:${this.port}`];
+    const listen = [...(words.length ? words : ['serve']), '--listen', `127.0.0.1:${this.port}`];
     this.child = spawn(binary, listen, { cwd: this.folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
     const listening = new Promise((done, failed) => {
       const hear = (text) => {

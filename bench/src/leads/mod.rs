@@ -56,6 +56,18 @@ struct Figures {
     contacts_per_second: f64,
 }
 
+impl Figures {
+    fn row(&self, of: usize) -> String {
+        format!(
+            "| {of} | {:.0} | {:.1} | {:.1} | {:.0} |",
+            self.events_per_second,
+            self.p50.as_secs_f64() * 1e3,
+            self.p99.as_secs_f64() * 1e3,
+            self.contacts_per_second
+        )
+    }
+}
+
 async fn by_people(sizes: &Sizes, report: &mut Report) -> anyhow::Result<()> {
     report.line(&format!(
         "{} events of people taken at random, accepted in batches of 500; then {} events one by one, {} ms apart; then the \
@@ -73,13 +85,7 @@ async fn by_people(sizes: &Sizes, report: &mut Report) -> anyhow::Result<()> {
         seed::people(&place, people).await?;
         let figures = measure(&place, people, sizes).await?;
         place.close().await;
-        report.line(&format!(
-            "| {people} | {:.0} | {:.1} | {:.1} | {:.0} |",
-            figures.events_per_second,
-            figures.p50.as_secs_f64() * 1e3,
-            figures.p99.as_secs_f64() * 1e3,
-            figures.contacts_per_second
-        ));
+        report.line(&figures.row(people));
         all.push(figures);
     }
     let (few, many) = (all.first().context("no runs")?, all.last().context("no runs")?);
@@ -101,10 +107,14 @@ async fn measure(place: &Place, people: usize, sizes: &Sizes) -> anyhow::Result<
 }
 
 async fn by_events(sizes: &Sizes, report: &mut Report) -> anyhow::Result<()> {
-    report
-        .line(&format!("{KNOWN} people with so many events each, and {} more:\n", sizes.told / 4));
-    report.line("| events of each | events to features/s | the day's people/s |");
-    report.line("|---:|---:|---:|");
+    report.line(&format!(
+        "{KNOWN} people with so many events each, and {} more; then {} one by one, {} ms apart:\n",
+        sizes.told / 4,
+        sizes.single,
+        sizes.apart.as_millis()
+    ));
+    report.line("| events of each | events to features/s | p50 ms | p99 ms | the day's people/s |");
+    report.line("|---:|---:|---:|---:|---:|");
     let mut all = Vec::new();
     for events in [sizes.events.0, sizes.events.1] {
         let folder = tempfile::tempdir_in("target")?;
@@ -112,14 +122,21 @@ async fn by_events(sizes: &Sizes, report: &mut Report) -> anyhow::Result<()> {
         seed::people(&place, KNOWN).await?;
         seed::events(&place, KNOWN, events).await?;
         let events_per_second = place.tell(KNOWN, sizes.told / 4).await?;
+        let (p50, p99) = place.tell_one_by_one(KNOWN, sizes.single, sizes.apart).await?;
         let contacts_per_second = KNOWN as f64 / place.days(FEW_DAYS).await?.as_secs_f64();
         place.close().await;
-        report.line(&format!("| {events} | {events_per_second:.0} | {contacts_per_second:.0} |"));
-        all.push((events_per_second, contacts_per_second));
+        let figures = Figures { events_per_second, p50, p99, contacts_per_second };
+        report.line(&figures.row(events));
+        all.push(figures);
     }
-    if let [few, many] = all[..] {
-        report.ratio("flat_history_events", many.0 / few.0, 0.85);
-        report.ratio("flat_history_daily", many.1 / few.1, 0.85);
+    if let [few, many] = all.as_slice() {
+        report.ratio("flat_history_events", many.events_per_second / few.events_per_second, 0.85);
+        report.ratio("flat_history_latency", few.p99.as_secs_f64() / many.p99.as_secs_f64(), 0.5);
+        report.ratio(
+            "flat_history_daily",
+            many.contacts_per_second / few.contacts_per_second,
+            0.85,
+        );
     }
     report.line("");
     Ok(())

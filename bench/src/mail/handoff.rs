@@ -53,7 +53,7 @@ impl Sender for Clerk {
         let provider_id = format!("bench-{:08}", handed.len());
         let tags = mail.tags.clone();
         handed.push(Handed { to, provider_id: provider_id.clone(), tags });
-        Ok(Accepted { provider_id: Some(provider_id) })
+        Ok(Accepted::by_all(Some(provider_id)))
     }
 }
 
@@ -94,6 +94,7 @@ pub(super) async fn measure(
         Crew::start(&place.queues, &queues::TRANSACTIONAL_EMAIL, &handler, (1, settings.clone()));
     let first = 1_000_000;
     let steady = steadily(place, clerk, &crew, (first, span)).await?;
+    place.gather_statistics().await?;
     let before = crew.done();
 
     let headers = headers(place);

@@ -27,7 +27,7 @@ use tidings_kernel::{Clock, Sender, SystemClock};
 use tidings_sequences::versions::Versions;
 use tidings_signals::replies::Replies;
 use tidings_signals::sns::{Settings, Sns};
-use tidings_sql::{Database, SqlItems, SqlQueues, Streams};
+use tidings_sql::{Database, DatabaseError, Dialect, SqlItems, SqlQueues, Streams};
 use tidings_webhooks::Targets;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -91,6 +91,18 @@ impl Place {
         let mut server = JoinSet::new();
         server.spawn(serve(listener, routes));
         Ok(Self { access, cx, queues, at, api_key, tokens, templates, _server: server })
+    }
+
+    /// What PostgreSQL does by itself within a minute of work: before it knows how much there is, it may look for rows by the
+    /// wrong index, and a benchmark is over before that minute is.
+    pub(crate) async fn gather_statistics(&self) -> anyhow::Result<()> {
+        if self.access.database().dialect() == Dialect::Sqlite {
+            return Ok(());
+        }
+        let analyze = self.access.database().write(|tx| tx.execute("ANALYZE", &[]));
+        let analyzed: Result<u64, DatabaseError> = analyze.await;
+        analyzed?;
+        Ok(())
     }
 
     /// Who works on the queue of transactional mail, and hands it to this sender.

@@ -3,29 +3,29 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tidings_kernel::{Clock, ItemEngine, ItemStore, Outgoing, Workspace};
 use tidings_sql::{Database, DatabaseError, Param, Tx};
 
 use crate::audit::{self, Actor, Change, Who};
+use crate::caller::Callers;
 use crate::last_use::LastUse;
+use crate::recent::Recent;
 use crate::rows::{WorkspaceId, in_millis};
 use crate::trouble::StorageError;
 use crate::workspaces::Registration;
-
-/// How long a workspace that was found open is taken for open. Every request of a device asks.
-const OPEN_FOR: SignedDuration = SignedDuration::from_secs(1);
 
 /// The stores and the clock: enough to ask who is calling, and for what concerns workspaces as such.
 #[derive(Clone)]
 pub struct Access {
     pub(crate) database: Database,
     pub(crate) last_use: Arc<LastUse>,
+    pub(crate) callers: Arc<Callers>,
     items: Arc<Items>,
     /// A workspace keeps its name, so it is looked up once.
     names: Arc<Mutex<HashMap<i64, Workspace>>>,
-    /// Workspaces that were found open, and when.
-    found_open: Arc<Mutex<HashMap<i64, (Timestamp, Workspace)>>>,
+    /// Workspaces that were found open. Every request of a device asks.
+    found_open: Arc<Recent<i64, Workspace>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -37,6 +37,7 @@ pub struct Cx {
     pub(crate) actor: Actor,
     pub(crate) said_by: Option<String>,
     pub(crate) now: Timestamp,
+    pub(crate) callers: Arc<Callers>,
     name: Workspace,
     items: Arc<Items>,
     clock: Arc<dyn Clock>,
@@ -51,8 +52,8 @@ struct Items {
 impl Access {
     pub fn new(database: Database, items: Arc<dyn ItemEngine>, clock: Arc<dyn Clock>) -> Self {
         let items = Arc::new(Items { engine: items, open: Mutex::default() });
-        let (last_use, names, found_open) = Default::default();
-        Self { database, last_use, items, names, found_open, clock }
+        let (last_use, callers, names, found_open) = Default::default();
+        Self { database, last_use, callers, items, names, found_open, clock }
     }
 
     /// The time, in the milliseconds that the database keeps.
@@ -92,11 +93,10 @@ impl Access {
     /// it is disabled, which every node knows within a second.
     pub async fn visiting(&self, workspace_id: i64) -> Result<Option<Cx>, DatabaseError> {
         let now = self.now();
-        let is_fresh = |at: Timestamp| at <= now && now.duration_since(at) < OPEN_FOR;
-        let known = self.found_open().get(&workspace_id).filter(|(at, _)| is_fresh(*at)).cloned();
-        if let Some((_, name)) = known {
-            return Ok(Some(self.cx(WorkspaceId(workspace_id), name, Actor::User)));
-        }
+        let ticket = match self.found_open.get(&workspace_id, now) {
+            Ok(name) => return Ok(Some(self.cx(WorkspaceId(workspace_id), name, Actor::User))),
+            Err(ticket) => ticket,
+        };
         let find = self.database.glance(move |tx| {
             let sql = "SELECT name FROM workspaces WHERE id = $1 AND disabled_at IS NULL";
             let rows = tx.query(sql, &[Param::Int(workspace_id)])?;
@@ -104,17 +104,14 @@ impl Access {
         });
         let name: Result<Option<Workspace>, DatabaseError> = find.await;
         let Some(name) = name? else { return Ok(None) };
-        self.found_open().insert(workspace_id, (now, name.clone()));
+        self.found_open.keep(&ticket, workspace_id, (now, name.clone()));
         Ok(Some(self.cx(WorkspaceId(workspace_id), name, Actor::User)))
     }
 
-    /// Whether workspaces are open is looked up anew from now on.
+    /// Which workspaces are open, and which keys are good, is looked up anew from now on.
     pub(crate) fn forget_open(&self) {
-        self.found_open().clear();
-    }
-
-    fn found_open(&self) -> MutexGuard<'_, HashMap<i64, (Timestamp, Workspace)>> {
-        self.found_open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.found_open.forget();
+        self.callers.forget();
     }
 
     /// For a worker whose message has the name. `None` if there is no such workspace.
@@ -164,6 +161,7 @@ impl Access {
             actor,
             said_by: None,
             now: self.now(),
+            callers: Arc::clone(&self.callers),
             items: Arc::clone(&self.items),
             clock: Arc::clone(&self.clock),
         }

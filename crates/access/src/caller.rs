@@ -1,5 +1,7 @@
 //! Who is calling: the one question that every request asks.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use tidings_kernel::Workspace;
 use tidings_sql::{Database, DatabaseError, Param, Row};
@@ -9,6 +11,7 @@ use crate::audit::Actor;
 use crate::keys::{self, ApiKey, Granter, PublicId, Rate, SecretHash};
 use crate::last_use;
 use crate::names::Slug;
+use crate::recent::Recent;
 use crate::rows::{ClientId, KeyId, WorkspaceId};
 use crate::scopes::Scopes;
 
@@ -47,14 +50,25 @@ pub enum AuthError {
     Store(#[from] DatabaseError),
 }
 
-/// Finds out who presents a key. It is looked up each time, so what an operator takes away is gone with the next
-/// request.
-pub async fn authenticate(access: &Access, presented: &str) -> Result<Caller, AuthError> {
+/// Keys that were found good a moment ago.
+pub(crate) type Callers = Recent<String, Arc<Found>>;
+
+/// Finds out who presents a key. What is taken away through this process is gone with the next request, and what another one
+/// takes away within a second.
+pub async fn authenticate(access: &Access, presented: &str) -> Result<Arc<Caller>, AuthError> {
     let api_key: ApiKey = presented.parse().map_err(|_| AuthError::Malformed)?;
-    let found = load(&access.database, api_key.public_id().clone()).await?;
-    let proven = api_key.proves(found.as_ref().map(|found| &found.secret_hash));
     let now = access.now();
+    let public_id = api_key.public_id();
+    let (found, ticket) = match access.callers.get(public_id.as_str(), now) {
+        Ok(found) => (Some(found), None),
+        Err(ticket) => (load(&access.database, public_id.clone()).await?, Some(ticket)),
+    };
+    let proven = api_key.proves(found.as_ref().map(|found| &found.secret_hash));
     let found = admit(found, proven, now)?;
+    if let Some(ticket) = ticket {
+        let kept = (now, Arc::clone(&found));
+        access.callers.keep(&ticket, public_id.as_str().to_owned(), kept);
+    }
     let (workspace, key) = (found.caller.workspace_id, found.caller.key_id);
     if access.last_use.is_due(key, found.last_used_at, now) {
         // A key is as good as it was if this cannot be written.
@@ -62,16 +76,16 @@ pub async fn authenticate(access: &Access, presented: &str) -> Result<Caller, Au
             tracing::warn!(%error, key.id = key.get(), "The last use of a key was not written");
         }
     }
-    Ok(found.caller)
+    Ok(Arc::clone(&found.caller))
 }
 
 /// The same caller some time after his key was proven, for what stays open for long: whether the key is still good, and what for.
 pub async fn authenticate_again(
     access: &Access,
     public_id: &PublicId,
-) -> Result<Caller, AuthError> {
+) -> Result<Arc<Caller>, AuthError> {
     let found = load(&access.database, public_id.clone()).await?;
-    admit(found, true, access.now()).map(|found| found.caller)
+    admit(found, true, access.now()).map(|found| Arc::clone(&found.caller))
 }
 
 impl Access {
@@ -106,8 +120,8 @@ impl AuthError {
 }
 
 /// A row, before anything is decided.
-struct Found {
-    caller: Caller,
+pub(crate) struct Found {
+    caller: Arc<Caller>,
     secret_hash: SecretHash,
     last_used_at: Option<Timestamp>,
     key_revoked: bool,
@@ -115,7 +129,7 @@ struct Found {
     workspace_disabled: bool,
 }
 
-fn admit(found: Option<Found>, proven: bool, now: Timestamp) -> Result<Found, AuthError> {
+fn admit(found: Option<Arc<Found>>, proven: bool, now: Timestamp) -> Result<Arc<Found>, AuthError> {
     let found = found.ok_or(AuthError::Unknown)?;
     if !proven {
         return Err(AuthError::Wrong);
@@ -136,7 +150,10 @@ fn admit(found: Option<Found>, proven: bool, now: Timestamp) -> Result<Found, Au
 }
 
 /// The only query that is not limited to a workspace: its answer says which one it is.
-async fn load(database: &Database, public_id: PublicId) -> Result<Option<Found>, DatabaseError> {
+async fn load(
+    database: &Database,
+    public_id: PublicId,
+) -> Result<Option<Arc<Found>>, DatabaseError> {
     let sql = "SELECT k.id, k.client_id, k.workspace_id, w.name, c.slug, k.public_id, k.scopes,
                       k.requests_per_second, k.burst, k.secret_hash, k.expires_at, k.last_used_at,
                       k.revoked_at, c.disabled_at, w.disabled_at
@@ -146,14 +163,14 @@ async fn load(database: &Database, public_id: PublicId) -> Result<Option<Found>,
                WHERE k.public_id = $1";
     let load = database.glance(move |tx| {
         let rows = tx.query(sql, &[Param::Text(public_id.as_str())])?;
-        rows.first().map(read).transpose()
+        rows.first().map(|row| read(row).map(Arc::new)).transpose()
     });
     load.await
 }
 
 fn read(row: &Row) -> Result<Found, DatabaseError> {
     Ok(Found {
-        caller: Caller {
+        caller: Arc::new(Caller {
             key_id: KeyId::from(row.int(0)?),
             client_id: ClientId::from(row.int(1)?),
             workspace_id: WorkspaceId(row.int(2)?),
@@ -163,7 +180,7 @@ fn read(row: &Row) -> Result<Found, DatabaseError> {
             scopes: keys::read_scopes(row, 6)?,
             rate: keys::read_rate(row, 7)?,
             expires_at: row.optional_time(10)?,
-        },
+        }),
         secret_hash: SecretHash::stored(row.text(9)?),
         last_used_at: row.optional_time(11)?,
         key_revoked: row.optional_time(12)?.is_some(),

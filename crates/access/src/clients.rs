@@ -73,7 +73,7 @@ pub async fn find(cx: &Cx, slug: Slug) -> Result<Client, FindError> {
     cx.database.read(move |tx| load(tx, &within, &slug)).await
 }
 
-/// From the next request on, every key of the client is refused. Doing it again changes nothing.
+/// From the next request on, every key of the client is refused; by other nodes within a second. Doing it again changes nothing.
 pub async fn disable(cx: &Cx, slug: Slug) -> Result<Client, FindError> {
     let sql = "UPDATE clients SET disabled_at = $3
                WHERE workspace_id = $1 AND slug = $2 AND disabled_at IS NULL";
@@ -87,7 +87,9 @@ pub async fn disable(cx: &Cx, slug: Slug) -> Result<Client, FindError> {
         let changed = tx.execute(sql, &params)? > 0;
         changed_to(tx, &within, &slug, changed.then_some("client.disable"))
     });
-    disable.await
+    let disabled = disable.await;
+    cx.callers.forget();
+    disabled
 }
 
 /// Its keys work again as before. Doing it again changes nothing.

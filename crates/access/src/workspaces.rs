@@ -65,7 +65,7 @@ pub async fn find(access: &Access, name: Workspace) -> Result<Registration, Find
     access.database.read(move |tx| load(tx, &name)).await
 }
 
-/// From the next request on, every key of the workspace is refused. Doing it again changes nothing.
+/// From the next request on, every key of the workspace is refused; by other nodes within a second. Doing it again changes nothing.
 pub async fn disable(access: &Access, name: Workspace) -> Result<Registration, FindError> {
     let now = access.now();
     let sql = "UPDATE workspaces SET disabled_at = $2 WHERE name = $1 AND disabled_at IS NULL";

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde_json::json;
 use tidings_access::Change;
+use tidings_outreach::campaigns::restored;
 use tidings_sql::{BackupProgress, RestoreError};
 
 use crate::config::{Config, Engine};
@@ -97,19 +98,32 @@ pub(crate) async fn restore(args: &RestoreArgs, config: &Config) -> Result<(), F
         Failure::from(error).hint(hint)
     })?;
     say(&format!("restored {} from {}", to.display(), args.file.display()));
-    audit(&args.file, replaced, config).await
+    let open = Open::existing(config, layout(false)).await?;
+    let settled = settle(&open, &args.file, replaced).await;
+    open.close().await;
+    settled
 }
 
 /// In the database that is there now: the one that was there before has no readers any more.
-async fn audit(file: &Path, replaced: bool, config: &Config) -> Result<(), Failure> {
+async fn settle(open: &Open, file: &Path, replaced: bool) -> Result<(), Failure> {
+    let paused = restored::pause_all(&open.access).await;
+    let paused = paused.context("it is restored, but campaigns under way could not be paused")?;
+    if paused > 0 {
+        say(&format!(
+            "campaigns that were under way, and are paused now: {paused}; `tidings campaign list --status paused` shows them, and whoever resumes one \
+             sends it again to those who have got it since the backup"
+        ));
+    }
+    audit(open, file, replaced).await
+}
+
+async fn audit(open: &Open, file: &Path, replaced: bool) -> Result<(), Failure> {
     let size = std::fs::metadata(file).context("the backup is gone")?.len();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let told = json!({ "file": name, "bytes": size, "replaced": replaced });
     let change = Change::new("database.restore", "database", "embedded").after(told);
-    let open = Open::existing(config, layout(false)).await?;
     let access = open.access.clone();
     let written = open.access.database().write(move |tx| access.record_change(tx, &change)).await;
-    open.close().await;
     Ok(written.context("it is restored, but that is not in the audit log")?)
 }
 

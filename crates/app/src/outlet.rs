@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidings_delivery::capture::Capture;
 use tidings_delivery::pace::{Pace, Paced};
 use tidings_kernel::{Clock, ProviderSuppressions, Sender};
-use tidings_mail::{Dkim, Franked, Smtp, SmtpSettings, Tls};
+use tidings_mail::{Dkim, DkimKeys, Franked, Smtp, SmtpSettings, Tls};
 use tidings_sql::Database;
 
 use crate::config::{Config, Provider, SmtpTls};
@@ -40,7 +40,7 @@ impl Outlet {
             // SES signs by itself, and what is captured goes nowhere.
             dkim: match config.mail.provider {
                 Provider::Smtp => dkim(config)?,
-                Provider::Capture | Provider::Ses => None,
+                Provider::Capture | Provider::Ses => DkimKeys::default(),
             },
         };
         let store = (database.clone(), name);
@@ -89,17 +89,37 @@ pub(crate) fn smtp(config: &Config) -> Result<Smtp, Failure> {
 }
 
 /// Nothing is signed unless a domain is set.
-pub(crate) fn dkim(config: &Config) -> Result<Option<Dkim>, Failure> {
+pub(crate) fn dkim(config: &Config) -> Result<DkimKeys, Failure> {
     let dkim = &config.mail.dkim;
-    let Some(domain) = &dkim.domain else { return Ok(None) };
-    let path = dkim.key_file.as_deref().ok_or_else(|| {
-        Failure::usage("mail.dkim_domain is set, and mail.dkim_key_file is not").hint(
-            "make a key with `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out dkim.pem`",
-        )
-    })?;
-    let pem = read(path, "mail.dkim_key_file")?;
-    let made = Dkim::new(domain, &dkim.selector, &pem);
-    made.map(Some).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    let default = match (&dkim.domain, dkim.key_file.as_deref()) {
+        (None, _) => None,
+        (Some(domain), Some(path)) => {
+            Some(dkim_key((domain, &dkim.selector), path, "mail.dkim_key_file")?)
+        }
+        (Some(_), None) => {
+            let message = "mail.dkim_domain is set, and mail.dkim_key_file is not";
+            return Err(Failure::usage(message).hint(
+                "make a key with `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out dkim.pem`",
+            ));
+        }
+    };
+    let others = dkim.others.iter().map(|text| {
+        let (name, path) = text.split_once('=').unwrap_or((text, ""));
+        let (domain, selector) = name.split_once(':').unwrap_or((name, &dkim.selector));
+        if path.is_empty() {
+            let message = format!("mail.dkim_keys: {text:?} names no file");
+            return Err(Failure::usage(message)
+                .hint("write domain=file, or domain:selector=file, with commas between"));
+        }
+        dkim_key((domain, selector), Path::new(path), "mail.dkim_keys")
+    });
+    let others: Vec<Dkim> = others.collect::<Result<_, _>>()?;
+    DkimKeys::new(default, others).map_err(|error| Failure::usage(error.to_string()))
+}
+
+fn dkim_key((domain, selector): (&str, &str), path: &Path, key: &str) -> Result<Dkim, Failure> {
+    let made = Dkim::new(domain, selector, &read(path, key)?);
+    made.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }
 
 fn read(path: &Path, key: &str) -> Result<String, Failure> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidings_access::{Access, audit};
+use tidings_delivery::confirmation;
 use tidings_delivery::links::Links;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{self, Messages};
@@ -127,6 +128,7 @@ impl Runtime {
         let mut handlers = tidings_webhooks::handlers(self.access(), self.poster.clone());
         handlers.push((&queues::TRANSACTIONAL_EMAIL, self.transactional().handler()));
         handlers.push((&queues::SEQUENCE_EMAIL, self.transactional().handler()));
+        handlers.push((&queues::CONFIRMATION_MAIL, self.confirmations().handler()));
         let seen = tracking::handler(self.tracking.clone(), self.keep_days);
         handlers.push((&queues::EMAIL_EVENTS, seen));
         handlers.push((&queues::SES_WEBHOOKS, ses::worker(self.replies())));
@@ -141,7 +143,9 @@ impl Runtime {
         let tools = reminders::Tools { access: self.access().clone(), messages };
         handlers.push((&queues::REMINDER_STEPS, reminders::Worker::new(tools).handler()));
         handlers.push((&queues::AUDIT_ENTRIES, audit::handler(self.access().clone())));
-        handlers.push((&queues::LEAD_INGESTION, ingestion::handler(self.access().clone())));
+        for queue in [&queues::LEAD_INGESTION, &queues::LEAD_INGESTION_BULK] {
+            handlers.push((queue, ingestion::handler(self.access().clone())));
+        }
         let memory = tidings_leads::memory::handler(self.access().clone());
         handlers.push((&queues::MEMORY_PROCESSING, memory));
         let features = tidings_leads::features::handler(self.access().clone());
@@ -160,6 +164,15 @@ impl Runtime {
             sender: Arc::clone(&self.outlet.sender),
             pace: Arc::clone(&self.outlet.pace),
             settings: transactional::Settings { node: self.node.clone(), ttl_days: self.keep_days },
+        }
+    }
+
+    fn confirmations(&self) -> confirmation::Worker {
+        confirmation::Worker {
+            access: self.access().clone(),
+            messages: Messages::new(self.templates.clone()),
+            links: self.tracking.links.clone(),
+            pace: Arc::clone(&self.outlet.pace),
         }
     }
 

@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &WorkerArgs, config: &Config) -> Result<(), Failur
     let store = Store::open(config).await?;
     let runtime = Runtime::open(&store, config).await?;
     let handler = runtime.handler(queue)?;
-    let response = event.handle(&*handler, config.workers.time_limit).await;
+    let response = event.handle(queue, &*handler, None, config.workers.time_limit).await;
     let mut out = Output::new(Layout::Lines);
     out.json(&response)?;
     out.finish()?;
@@ -72,12 +72,16 @@ pub(crate) async fn lambda(args: &LambdaArgs, config: &Config) -> Result<(), Fai
     let store = Store::open(config).await?;
     let runtime = Runtime::open(&store, config).await?;
     let handler = runtime.handler(args.queue)?;
-    let time_limit = config.workers.time_limit;
+    let (queue, time_limit) = (args.queue, config.workers.time_limit);
+    // Events that Lambda makes itself are of SQS.
+    let held_in = (config.engine == crate::config::Engine::Aws)
+        .then(|| std::sync::Arc::clone(&runtime.queues));
     let ended = tidings_aws::run_lambda(move |event| {
-        let handler = std::sync::Arc::clone(&handler);
+        let (handler, held_in) = (std::sync::Arc::clone(&handler), held_in.clone());
         async move {
             let event = Event::from_value(event)?;
-            Ok(serde_json::to_value(event.handle(&*handler, time_limit).await)?)
+            let answer = event.handle(queue, &*handler, held_in.as_deref(), time_limit);
+            Ok(serde_json::to_value(answer.await)?)
         }
     });
     ended.await.map_err(|error| {

@@ -11,7 +11,7 @@ mod sqs;
 mod trouble;
 
 pub use connection::{Missing, Settings};
-pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, Workspaces};
+pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, TRIMMED_METRIC, Workspaces};
 pub use lambda::run_lambda;
 pub use ses::{Ses, SesSettings};
 pub use sqs::Sqs;

@@ -133,7 +133,7 @@ impl Sender for Ses {
         }
         let left = Left::default();
         match request.customize().interceptor(left.clone()).send().await {
-            Ok(sent) => Ok(Accepted { provider_id: sent.message_id().map(str::to_owned) }),
+            Ok(sent) => Ok(Accepted::by_all(sent.message_id().map(str::to_owned))),
             Err(error) => {
                 let trouble = Trouble::new(error);
                 Err(judge(&if left.is_so() { trouble } else { trouble.before_sending() }))

@@ -11,11 +11,13 @@ mod proxy;
 mod server;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use jiff::{Timestamp, ToSpan};
+use metrics::{Counter, Gauge, Histogram, Key as Name, KeyName, Metadata, SharedString, Unit};
 use proxy::{Fate, Proxy};
 use server::{Server, connect};
-use tidings_aws::DynamoDb;
+use tidings_aws::{DynamoDb, TRIMMED_METRIC};
 use tidings_kernel::{
     ChangeKind, Condition, Delete, Expect, Invalid, Item, ItemEngine, ItemStore, Key,
     MAX_BATCH_GET, Put, Query, Returns, Scan, StoreError, Timer, Txn, Update, Workspace,
@@ -282,6 +284,71 @@ async fn a_consumer_reads_on_from_where_it_acknowledged() {
 
     let refused = store.changes(&tables::MAIN, "one", 1).await;
     assert!(matches!(refused, Err(StoreError::Invalid(Invalid::NoStream { .. }))));
+}
+
+/// Counts how often streams were trimmed.
+struct Counted(Arc<AtomicU64>);
+
+impl metrics::Recorder for Counted {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, name: &Name, _: &Metadata<'_>) -> Counter {
+        let is_ours = name.name() == TRIMMED_METRIC;
+        if is_ours { Counter::from_arc(Arc::clone(&self.0)) } else { Counter::noop() }
+    }
+
+    fn register_gauge(&self, _: &Name, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Name, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_was_trimmed_is_counted() {
+    const TRIMMED: &str =
+        r#"{"__type":"com.amazonaws.dynamodb.v20120810#TrimmedDataAccessException"}"#;
+    const GONE: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException"}"#;
+    const NO_SHARDS: &str = r#"{"StreamDescription":{"StreamStatus":"ENABLED","Shards":[]}}"#;
+    let server = Server::start();
+    let store = open(&engine(&server)).await;
+    store.put(Put::new(&tables::INBOX, item("a"))).await.unwrap();
+    let batch = store.changes(&tables::INBOX, "one", 10).await.unwrap();
+    store.acknowledge(&tables::INBOX, "one", &batch.position.unwrap()).await.unwrap();
+
+    let trimmed = Arc::new(AtomicU64::new(0));
+    let recorder = Counted(Arc::clone(&trimmed));
+    // Tests have a thread of their own, and what counts is on it.
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    for (failing, answer, told) in [
+        // From the beginning of what is left.
+        ("GetShardIterator", TRIMMED, 1),
+        ("GetRecords", TRIMMED, 1),
+        ("GetShardIterator", GONE, 0),
+        ("GetRecords", GONE, 0),
+        ("DescribeStream", NO_SHARDS, 0),
+        ("", "", 0),
+    ] {
+        let status = if failing == "DescribeStream" { 200 } else { 400 };
+        // Each is another node, which remembers nothing.
+        let line = Proxy::start(server.endpoint(), move |operation, nth| {
+            let is_it = operation == failing && (nth == 0 || operation == "DescribeStream");
+            if is_it { Fate::Answer(status, answer) } else { Fate::Pass }
+        });
+        let store = open(&connect(line.endpoint(), clock())).await;
+        for again in [false, true] {
+            let batch = store.changes(&tables::INBOX, "one", 10).await.unwrap();
+            if !again {
+                assert_eq!(batch.changes.len(), told, "{failing} {answer}");
+            }
+        }
+        let counted = trimmed.swap(0, SeqCst);
+        assert_eq!(counted, u64::from(!failing.is_empty()), "{failing} {answer}");
+    }
 }
 
 #[tokio::test]

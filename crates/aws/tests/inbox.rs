@@ -3,23 +3,34 @@
 #![expect(clippy::unwrap_used, reason = "what a test relies on may fail the test")]
 
 mod credentials;
+#[path = "../../inbox/tests/model/mod.rs"]
+mod model;
 mod server;
+#[expect(dead_code, reason = "no mail is sent here")]
+mod shop;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use jiff::ToSpan as _;
+use model::{Ground, Size};
 use serde_json::json;
 use server::{Server, connect};
+use shop::Shop;
 use tidings_access::{Access, Actor, Cx, workspaces};
-use tidings_inbox::expiry::Rounds;
+use tidings_inbox::expiry::{Rounds, count_out};
 use tidings_inbox::ids::MessageId;
+use tidings_inbox::keys::{InboxKey, Partition};
 use tidings_inbox::marks::{Mark, ReadAll, mark, read_all};
-use tidings_inbox::publish::{NewPost, To};
+use tidings_inbox::publish::{self, NewPost, To};
 use tidings_inbox::read::{Listing, counts, list, newer};
-use tidings_inbox::verify::{Then, verify};
+use tidings_inbox::records::{Post, State};
+use tidings_inbox::verify::{Then, verify, verify_partition};
 use tidings_inbox::{Inbox, Reader};
-use tidings_kernel::{Clock, ItemEngine, Key, Query, Update, tables};
+use tidings_kernel::{Clock, ItemEngine, Key, Query, Update, queues, tables};
 use tidings_sql::Database;
+use tidings_testbed::dying_engine;
 use tidings_testkit::FakeClock;
 
 struct World {
@@ -44,8 +55,7 @@ impl World {
     }
 
     async fn cx(&self) -> Cx {
-        let found = workspaces::find(&self.access, "acme".parse().unwrap()).await.unwrap();
-        self.access.inside(&found, Actor::Operator)
+        inside(&self.access, "acme").await
     }
 
     /// To a user, or to everyone if there is none.
@@ -54,18 +64,7 @@ impl World {
             "" => To::Everyone,
             uid => To::Users(vec![uid.to_owned()]),
         };
-        let new = NewPost {
-            to,
-            label: None,
-            category: Some(category.to_owned()).filter(|category| !category.is_empty()),
-            title: "Hello".to_owned(),
-            body: json!({"text": "There is news"}),
-            cta_uri: None,
-            host_system_id: None,
-            send_at: None,
-            expires_in: Some(ttl.to_owned()),
-            sender: "shop".to_owned(),
-        };
+        let new = post(to, category, ttl);
         let published = self.inbox.publish(&self.cx().await, &"app".parse().unwrap(), new).await;
         self.clock.advance(10.milliseconds());
         published.unwrap().id
@@ -107,8 +106,28 @@ impl World {
     }
 }
 
+async fn inside(access: &Access, workspace: &str) -> Cx {
+    let found = workspaces::find(access, workspace.parse().unwrap()).await.unwrap();
+    access.inside(&found, Actor::Operator)
+}
+
+fn post(to: To, category: &str, ttl: &str) -> NewPost {
+    NewPost {
+        to,
+        label: None,
+        category: Some(category.to_owned()).filter(|category| !category.is_empty()),
+        title: "Hello".to_owned(),
+        body: json!({"text": "There is news"}),
+        cta_uri: None,
+        host_system_id: None,
+        send_at: None,
+        expires_in: Some(ttl.to_owned()),
+        sender: "shop".to_owned(),
+    }
+}
+
 fn ada() -> Reader {
-    Reader { inbox: "app".parse().unwrap(), uid: "ada".parse().unwrap() }
+    Reader { inbox: "app".parse().unwrap(), uid: "ada".parse().unwrap(), let_in: None }
 }
 
 #[tokio::test]
@@ -150,6 +169,117 @@ async fn what_readers_do_is_counted() {
     world.inbox.redact(&cx, &"app".parse().unwrap(), &first).await.unwrap();
     assert_eq!(world.told().await, "2 1; news 1 1");
     world.verify().await;
+}
+
+/// Those who have a post by a queue, and the queue itself.
+struct Posting {
+    shop: Shop,
+    inbox: Arc<Inbox>,
+}
+
+impl Posting {
+    async fn publish(&self, users: usize, minutes: Option<i64>) -> Post {
+        let cx = self.shop.cx().await;
+        let uids = (0..users).map(|number| format!("u{number}")).collect();
+        let send_at = minutes.map(|minutes| cx.now() + minutes.minutes());
+        let new = NewPost { send_at, ..post(To::Users(uids), "news", "30d") };
+        let published = self.inbox.publish(&cx, &"app".parse().unwrap(), new).await.unwrap();
+        self.shop.advance(10.milliseconds());
+        self.post(&published.id).await
+    }
+
+    async fn post(&self, id: &MessageId) -> Post {
+        let (cx, app) = (self.shop.cx().await, "app".parse().unwrap());
+        publish::post(&cx, &app, id).await.unwrap().unwrap()
+    }
+
+    /// Does all that is due.
+    async fn run(&self) {
+        loop {
+            let worker = publish::handler(self.shop.access.clone(), Arc::clone(&self.inbox));
+            let did = self.shop.fire().await + self.shop.relay().await;
+            if did + self.shop.work(&queues::INBOX_POSTS, worker).await == 0 {
+                return;
+            }
+        }
+    }
+
+    /// How many messages these have, and how many of them are unread.
+    async fn told(&self, numbers: [usize; 4]) -> [(i64, i64); 4] {
+        let (cx, mut told) = (self.shop.cx().await, [(0, 0); 4]);
+        for (number, told) in numbers.into_iter().zip(&mut told) {
+            let reader = Reader { uid: format!("u{number}").parse().unwrap(), ..ada() };
+            let counts = counts(&cx, &self.inbox, &reader).await.unwrap();
+            *told = (counts.total, counts.unread);
+        }
+        told
+    }
+}
+
+#[tokio::test]
+async fn posts_to_many_come_by_the_queue_and_are_taken_away_in_steps() {
+    let posting = Posting { shop: Shop::new().await, inbox: Arc::default() };
+    let some = [0, 29, 30, 1_029];
+    let few = posting.publish(30, None).await;
+    assert_eq!((few.state, few.delivered), (State::Done, 30));
+    let many = posting.publish(1_030, None).await;
+    assert_eq!((many.state, many.delivered), (State::Delivering, 0));
+    let later = posting.publish(40, Some(30)).await;
+    assert_eq!(later.state, State::Scheduled);
+    posting.run().await;
+    let many = posting.post(&many.id).await;
+    assert_eq!((many.state, many.delivered), (State::Done, 1_030));
+    assert_eq!(posting.post(&later.id).await.state, State::Scheduled);
+    assert_eq!(posting.told(some).await, [(2, 2), (2, 2), (1, 1), (1, 1)]);
+
+    posting.shop.advance(31.minutes());
+    posting.run().await;
+    let later = posting.post(&later.id).await;
+    assert_eq!((later.state, later.delivered), (State::Done, 40));
+    assert_eq!(posting.told(some).await, [(3, 3), (3, 3), (2, 2), (1, 1)]);
+
+    let (cx, app) = (posting.shop.cx().await, "app".parse::<InboxKey>().unwrap());
+    let reader = Reader { uid: "u30".parse().unwrap(), ..ada() };
+    let both = [many.id.clone(), later.id.clone()];
+    mark(&cx, &posting.inbox, &reader, Mark::Read, &both).await.unwrap();
+    let redacted = posting.inbox.redact(&cx, &app, &many.id).await.unwrap();
+    assert_eq!((redacted.state, redacted.redacted), (State::Redacting, 0));
+    posting.run().await;
+    let redacted = posting.post(&many.id).await;
+    assert_eq!((redacted.state, redacted.redacted), (State::Redacted, 1_030));
+    assert_eq!(posting.told(some).await, [(2, 2), (2, 2), (1, 0), (0, 0)]);
+
+    // Of a post that was not accepted nothing is left.
+    for place in 4..9 {
+        let dies = Shop::inside(&posting.shop.dying(place, place % 2 == 0)).await;
+        let uids = (0..1_030).map(|number| format!("x{number}")).collect();
+        let new = NewPost {
+            send_at: Some(cx.now() + 48.hours()),
+            ..post(To::Users(uids), "news", "30d")
+        };
+        drop(posting.inbox.publish(&dies, &app, new).await);
+    }
+    posting.shop.advance(16.minutes());
+    posting.run().await;
+    let (cx, mut pages) = (posting.shop.cx().await, 0);
+    let posts = publish::posts(&cx, &app, 100, None).await.unwrap().posts;
+    let items = cx.items().await.unwrap();
+    let query = Query::new(&tables::INBOX, "t#acmeP#app").begins_with("d#");
+    assert_eq!(items.count(query).await.unwrap(), 0);
+    for post in &posts {
+        let partition = tidings_inbox::keys::all_recipients(cx.workspace(), &app, &post.id);
+        pages += items.count(Query::new(&tables::INBOX, partition)).await.unwrap();
+    }
+    assert_eq!(pages, 2 + 2 * (posts.len() as u64 - 2));
+
+    let mut drifts = Vec::new();
+    for number in [0, 29, 30, 39, 40, 999, 1_000, 1_029] {
+        let uid = format!("u{number}").parse().unwrap();
+        let of = Partition::User { inbox: app.clone(), uid };
+        let tell = &mut |drift| drifts.push(drift);
+        verify_partition(&cx, &posting.inbox, &of, Then::Tell, tell).await.unwrap();
+    }
+    assert!(drifts.is_empty(), "{drifts:#?}");
 }
 
 #[tokio::test]
@@ -276,43 +406,170 @@ async fn a_category_goes_with_its_last_message() {
     world.verify().await;
 }
 
-/// Whatever is done in whatever order, counts are what looking says.
-#[tokio::test]
-async fn counts_are_what_looking_says() {
-    let world = World::new().await;
-    let mut ids = Vec::new();
-    let mut state = 7_u64;
-    let mut below = |bound: u64| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    };
-    for step in 0..60 {
-        let category = ["", "news", "order"][below(3) as usize];
-        let mut any = |ids: &[MessageId]| ids[below(ids.len() as u64) as usize].clone();
-        match step % 10 {
-            0 | 1 | 5 => ids.push(world.publish("ada", category, ["10m", "30d"][step % 2]).await),
-            2 | 6 => ids.push(world.publish("", category, ["30d", "10m"][step / 10 % 2]).await),
-            3 | 4 => {
-                let what = if step % 10 == 3 { Mark::Read } else { Mark::Unread };
-                world.mark(what, &[&any(&ids), &any(&ids)]).await;
-            }
-            7 => world.read_all(category, Some(&any(&ids))).await,
-            8 => {
-                let (cx, id) = (world.cx().await, any(&ids));
-                // One that has expired may be forgotten.
-                drop(world.inbox.redact(&cx, &"app".parse().unwrap(), &id).await);
-            }
-            _ => world.clock.advance(4.minutes()),
-        }
-        let listing = Listing { limit: 100, ..Listing::default() };
-        let page = list(&world.cx().await, &world.inbox, &ada(), listing).await.unwrap();
-        let unread = page.messages.iter().filter(|shown| shown.is_unread).count();
-        let told = world.told().await;
-        let looked = format!("{} {unread}", page.messages.len());
-        assert!(told.starts_with(&looked), "{looked} is seen, and {told} is told after {step}");
-        if step % 12 == 11 {
+/// A workspace of its own on the same server.
+struct Workspace<'a> {
+    world: &'a World,
+    name: String,
+    inbox: Inbox,
+}
+
+#[async_trait]
+impl Ground for Workspace<'_> {
+    fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    fn clock(&self) -> &FakeClock {
+        &self.world.clock
+    }
+
+    async fn cx(&self) -> Cx {
+        inside(&self.world.access, &self.name).await
+    }
+
+    async fn sweep(&self) {
+        self.world.sweep();
+    }
+
+    async fn retell(&self) {
+        // What it told it tells again only to who did not say that he has heard it.
+    }
+}
+
+#[test]
+fn counts_are_what_looking_says() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let world = &runtime.block_on(World::new());
+    let size = Size { cases: 3, steps: 30, every: 4 };
+    model::counts_are_what_looking_says(&runtime, size, async |name| {
+        workspaces::create(&world.access, name.parse().unwrap()).await.unwrap();
+        Workspace { world, name, inbox: Inbox::new() }
+    });
+}
+
+/// Lets somebody die at each call of the items that he makes, before it and after it, until he makes fewer. `again` comes after each
+/// death, and must find nothing wrong.
+async fn at_every_call(
+    world: &World,
+    attempt: impl AsyncFn(&Cx, &Inbox) -> bool,
+    again: impl AsyncFn(),
+) {
+    for after in [false, true] {
+        for place in 0.. {
+            assert!(place < 60, "it comes to an end");
+            let engine = dying_engine(Arc::clone(&world.engine), place, after);
+            let clock = Arc::clone(&world.clock) as Arc<_>;
+            let access = Access::new(world.access.database().clone(), engine, clock);
+            let died = !attempt(&inside(&access, "acme").await, &Inbox::new()).await;
+            again().await;
             world.verify().await;
+            if !died {
+                break;
+            }
         }
     }
+}
+
+#[tokio::test]
+async fn a_mark_that_dies_is_whole_or_not_there() {
+    let world = World::new().await;
+    let ids = [world.publish("ada", "news", "30d").await, world.publish("", "", "30d").await];
+    at_every_call(
+        &world,
+        async |cx, inbox| mark(cx, inbox, &ada(), Mark::Read, &ids).await.is_ok(),
+        async || {
+            let told = world.told().await;
+            assert!(["2 0; news 1 0", "2 2; news 1 1"].contains(&told.as_str()), "{told}");
+            world.mark(Mark::Read, &[&ids[0], &ids[1]]).await;
+            assert_eq!(world.told().await, "2 0; news 1 0");
+            world.mark(Mark::Unread, &[&ids[0], &ids[1]]).await;
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_read_all_that_dies_is_whole_or_not_there() {
+    let world = World::new().await;
+    let mut ids = Vec::new();
+    for uid in ["ada", "", "ada"] {
+        ids.push(world.publish(uid, "news", "30d").await);
+    }
+    let what = || ReadAll { category: None, up_to: Some(ids[1].clone()) };
+    at_every_call(
+        &world,
+        async |cx, inbox| read_all(cx, inbox, &ada(), what()).await.is_ok(),
+        async || {
+            let told = world.told().await;
+            assert!(["3 1; news 3 1", "3 3; news 3 3"].contains(&told.as_str()), "{told}");
+            world.read_all("", None).await;
+            assert_eq!(world.told().await, "3 0; news 3 0");
+            world.mark(Mark::Unread, &ids.iter().collect::<Vec<_>>()).await;
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn counting_out_that_dies_goes_on() {
+    let world = World::new().await;
+    world.publish("", "", "30d").await;
+    at_every_call(
+        &world,
+        async |cx, inbox| {
+            let own = world.publish("ada", "news", "10m").await;
+            world.mark(Mark::Read, &[&own]).await;
+            world.clock.advance(11.minutes());
+            world.sweep();
+            count_out(cx, inbox).await.is_ok()
+        },
+        async || {
+            count_out(&world.cx().await, &world.inbox).await.unwrap();
+            assert_eq!(world.told().await, "1 1");
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn taking_out_that_dies_goes_on() {
+    let world = World::new().await;
+    at_every_call(
+        &world,
+        async |cx, inbox| {
+            let own = world.publish("ada", "news", "10m").await;
+            world.publish("ada", "order", "10m").await;
+            world.mark(Mark::Read, &[&own]).await;
+            world.clock.advance(11.minutes());
+            counts(cx, inbox, &ada()).await.is_ok()
+        },
+        async || assert_eq!(world.told().await, "0 0"),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_post_that_dies_is_there_once_and_can_be_taken_back() {
+    let (world, app, number) = (World::new().await, "app".parse().unwrap(), Cell::new(0));
+    let new = || NewPost {
+        host_system_id: Some(format!("order-{}", number.get())),
+        ..post(To::Users(vec!["ada".to_owned(), "bob".to_owned()]), "news", "30d")
+    };
+    at_every_call(
+        &world,
+        async |cx, inbox| {
+            number.set(number.get() + 1);
+            inbox.publish(cx, &app, new()).await.is_ok()
+        },
+        async || {
+            let cx = world.cx().await;
+            // Whoever does not know asks again.
+            let id = world.inbox.publish(&cx, &app, new()).await.unwrap().id;
+            assert_eq!(world.told().await, "1 1; news 1 1");
+            world.inbox.redact(&cx, &app, &id).await.unwrap();
+            assert_eq!(world.told().await, "0 0");
+            world.clock.advance(1.second());
+        },
+    )
+    .await;
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use jiff::ToSpan as _;
 use serde_json::{Value, json};
 use server::{Server, connect};
-use tidings_access::{Access, Actor, Cx, workspaces};
+use tidings_access::{Access, Actor, Cx, Limit, workspaces};
 use tidings_aws::{DynamoOutbox, Workspaces};
 use tidings_jobs::contracts::{Contract as _, LeadEvent, LeadUpkeep, UpkeepTask};
 use tidings_jobs::{Handler, Settings, Worker};
@@ -21,10 +21,11 @@ use tidings_kernel::{
     Txn, Workspace, queues, tables, topics,
 };
 use tidings_leads::event::{StoredEvent, id_of};
-use tidings_leads::identity::{Identity, Resolve, Unknown, Whom, find, resolve};
+use tidings_leads::identity::{Identity, Resolve, Unknown, Whom, find, merge, resolve, unmerge};
 use tidings_leads::ingestion::{Ingested, NewEvent, accept, handler, ingest};
 use tidings_leads::timeline::{Listing, timeline};
 use tidings_leads::{features, memory};
+use tidings_outreach::segments;
 use tidings_sql::{Database, SqlQueues};
 use tidings_testkit::FakeClock;
 
@@ -74,6 +75,7 @@ impl World {
         let cmd = Resolve {
             identities: vec![Identity::new("email", "ada@example.org").unwrap()],
             at: at.parse().unwrap(),
+            received_at: cx.now(),
             event_id: at.to_owned(),
             unknown: Unknown::Make,
         };
@@ -122,6 +124,8 @@ impl World {
             some += self.work_on(&queues::FEATURE_PROCESSING, features).await;
             let memory = memory::handler(access.clone());
             some += self.work_on(&queues::MEMORY_PROCESSING, memory).await;
+            let segments = segments::handler(access.clone());
+            some += self.work_on(&queues::SEGMENT_PROCESSING, segments).await;
             if some == 0 {
                 return;
             }
@@ -276,4 +280,60 @@ async fn events_come_in_once_are_read_as_one_story_and_are_erased_on_dynamodb() 
         Scan { table: &tables::EVENT, segment: 0, of: 1, limit: 10, cursor: None, filter: None };
     assert_eq!(items.scan(scan).await.unwrap().items, [], "guards are gone, too");
     assert!(matches!(ingest(&cx, told[0].clone()).await.unwrap(), Ingested::Stored { .. }));
+}
+
+#[tokio::test]
+async fn a_segment_follows_events_a_merge_and_its_undoing_on_dynamodb() {
+    let world = World::new().await;
+    let cx = world.cx().await;
+    let put = segments::Put {
+        slug: "spenders".parse().unwrap(),
+        name: None,
+        condition: json!({ "feature": "monetary_total", "at_least": 100 }),
+        trigger_on_build: false,
+    };
+    segments::put(&cx, put).await.unwrap();
+    world.clock.advance(3.seconds());
+    world.work().await;
+    let bought = |id: &str, email: &str, amount: i64| {
+        let event = NewEvent {
+            event_type: "purchase_completed".into(),
+            identities: vec![Identity::new("email", email).unwrap()],
+            source: Some("shop".into()),
+            source_type: None,
+            external_event_id: Some(id.into()),
+            occurred_at: Some(cx.now() - 1.hour()),
+            object_id: None,
+            object_id_ref: None,
+            payload: json!({ "amount": amount, "currency": "EUR" }).as_object().cloned(),
+            raw_payload: None,
+        };
+        event.told(&cx)
+    };
+    let events = vec![
+        bought("1", "ada@example.org", 150),
+        bought("2", "bob@example.org", 60),
+        bought("3", "cleo@example.org", 60),
+    ];
+    accept(&cx, [events.clone(), events].concat()).await.unwrap();
+    world.work().await;
+    let lead = async |email: &str| find(&cx, whom("email", email)).await.unwrap().unwrap().lead_id;
+    let inside = async || {
+        let cx = world.cx().await;
+        let members = segments::members(&cx, "spenders".parse().unwrap(), None, Limit::MAX);
+        let mut all: Vec<_> = members.await.unwrap().items.iter().map(|one| one.lead_id).collect();
+        all.sort();
+        let verified = segments::verify(&cx, "spenders".parse().unwrap()).await.unwrap();
+        assert!(verified.is_right(), "{verified:?}");
+        all
+    };
+    let ada = lead("ada@example.org").await;
+    let (bob, cleo) = (lead("bob@example.org").await, lead("cleo@example.org").await);
+    assert_eq!(inside().await, [ada]);
+    let merged = merge(&cx, bob, cleo).await.unwrap();
+    world.work().await;
+    assert_eq!(inside().await, [ada, merged.winner]);
+    unmerge(&cx, merged.id).await.unwrap();
+    world.work().await;
+    assert_eq!(inside().await, [ada]);
 }

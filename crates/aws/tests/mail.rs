@@ -6,7 +6,7 @@
 mod credentials;
 #[expect(dead_code, reason = "nothing is swept here")]
 mod server;
-#[expect(dead_code, reason = "the clock stands still here")]
+#[expect(dead_code, reason = "no timers are needed here")]
 mod shop;
 
 use std::collections::BTreeSet;
@@ -186,4 +186,65 @@ async fn a_message_is_sent_once_and_logged_once_however_often_it_comes() {
     let log = world.items(&keys::subscriber(&ada())).await;
     let lines = log.iter().filter(|item| item.text("SK").is_some_and(|sk| sk.starts_with("SENT#")));
     assert_eq!(lines.count(), 1);
+}
+
+/// A message for each place at which its worker, and whoever takes it in, can die once. Whatever was sent twice or lost on
+/// the way shows at the end.
+async fn whoever_dies_a_message_is_sent_once(after: bool) {
+    let world = World::new().await;
+    let mut counts = (0, 0);
+    for place in 0.. {
+        assert!(place < 40, "it comes to an end");
+        let to: EmailAddress = format!("p{place}@example.org").parse().unwrap();
+        let content = Content::Inline {
+            subject: "Hello".to_owned(),
+            html: None,
+            text: Some("It works.".to_owned()),
+        };
+        let send = Send {
+            idempotency_key: Some(format!("order-{place}")),
+            ..Send::of(world.shop.client, to.clone(), content)
+        };
+        let messages = Messages::new(Templates::default());
+        let dying = Shop::inside(&world.shop.dying(place, after)).await;
+        let taken_in = messages.accept(&dying, send.clone()).await.is_ok();
+        let id = messages.accept(&world.cx().await, send).await.unwrap().id;
+        let dying = world.shop.dying(place, after);
+        let handler = world.shop.mailing_as(&dying, Templates::default()).await;
+        let deliveries = world.shop.work(&queues::TRANSACTIONAL_EMAIL, handler).await;
+        // It comes again as often as it must.
+        let mut again = 0;
+        for _ in 0..5 {
+            world.shop.advance(jiff::Span::new().minutes(3));
+            while world.shop.relay().await > 0 {}
+            let handler = world.handler().await;
+            again += world.shop.work(&queues::TRANSACTIONAL_EMAIL, handler).await;
+        }
+        let tag = ("message", format!("t-{id}"));
+        let sent = world.shop.provider.0.lock().unwrap().clone();
+        let sent = sent.iter().filter(|mail| mail.tags.contains(&tag)).count();
+        let log = world.items(&keys::subscriber(&to)).await;
+        let lines =
+            log.iter().filter(|item| item.text("SK").is_some_and(|sk| sk.starts_with("SENT#")));
+        assert_eq!((sent, lines.count()), (1, 1), "at call {place}");
+        counts = (counts.0 + usize::from(!taken_in), counts.1 + again);
+        assert_eq!(deliveries, 1, "at call {place}");
+        if taken_in && again == 0 {
+            break;
+        }
+    }
+    assert!(
+        counts.0 >= 1 && counts.1 >= 3,
+        "who takes it in and who sends it both died: {counts:?}"
+    );
+}
+
+#[tokio::test]
+async fn whoever_dies_before_a_call_of_the_items_a_message_is_sent_once() {
+    whoever_dies_a_message_is_sent_once(false).await;
+}
+
+#[tokio::test]
+async fn whoever_dies_after_a_call_of_the_items_a_message_is_sent_once() {
+    whoever_dies_a_message_is_sent_once(true).await;
 }

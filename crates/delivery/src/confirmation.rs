@@ -1,24 +1,34 @@
 //! The mail that asks somebody to confirm a subscription.
 //!
-//! Here: what that mail says and to whom, counted against the limit of such mails. Not here: what a confirmation
+//! Here: what that mail says and to whom, counted against the limit of such mails. The commit that makes the mail necessary
+//! puts a message into `confirmation-mail`, whose worker (`worker`) makes it; whoever waits for an answer makes it himself, at
+//! once, and the worker finds it done: each mail has a number, and a key made of it. Not here: what a confirmation
 //! changes (`people::consent::confirmations`), the link's proof (`links`), and how the mail is sent (`transactional`).
+
+#[cfg(test)]
+mod tests;
+mod worker;
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use tidings_access::{ClientId, Cx, StorageError};
-use tidings_people::consent::SubscriptionId;
+use tidings_access::{ClientId, Cx, Slug, StorageError};
 use tidings_people::consent::confirmations::{self, Request, RequestError};
+use tidings_people::consent::{SubscriptionId, audiences};
 
 use crate::links::Links;
 use crate::templates::{self, Pick, TemplateKey};
 use crate::transactional::{AcceptError, Accepted, Content, Messages, Send, Tracking};
+
+pub use worker::Worker;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Ask {
     pub subscription: SubscriptionId,
     /// Who asks, if the subscription is to the whole audience.
     pub client: ClientId,
+    /// The number of the mail.
+    pub send: i64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -29,8 +39,7 @@ pub enum AskError {
     Accept(#[from] AcceptError),
 }
 
-/// Sends one more mail that asks somebody to confirm. If we die before it is accepted, it counts all the same: the
-/// person can ask again, and nobody gets more than the limit.
+/// Sends the mail with this number that asks somebody to confirm, once: doing it again finds it done.
 pub async fn ask(
     cx: &Cx,
     messages: &Messages,
@@ -38,7 +47,7 @@ pub async fn ask(
     cmd: Ask,
 ) -> Result<Accepted, AskError> {
     links.refresh(cx.now()).await.map_err(AcceptError::from)?;
-    let request = confirmations::request(cx, cmd.subscription).await?;
+    let request = confirmations::request(cx, cmd.subscription, cmd.send).await?;
     let url = links.confirm(cx.workspace_id().get(), cmd.subscription.get());
     Ok(messages.accept(cx, mail(request, cmd.client, url)).await?)
 }
@@ -59,6 +68,20 @@ pub async fn wrong_template(
         return Ok(None);
     }
     Ok(Some(format!("there is no active template {key}")))
+}
+
+/// Whether whoever comes to an audience is asked by a mail, or why he cannot be.
+pub async fn asks(cx: &Cx, audience: Slug) -> Result<Result<bool, String>, StorageError> {
+    let audience = match audiences::find(cx, audience).await {
+        Ok(audience) => audience,
+        // Whoever wants to join it is told.
+        Err(audiences::FindError::Missing(_)) => return Ok(Ok(false)),
+        Err(audiences::FindError::Store(error)) => return Err(error.into()),
+    };
+    let template = audience.confirm_template_key.filter(|_| audience.double_opt_in);
+    let Some(key) = template else { return Ok(Ok(false)) };
+    let wrong = wrong_template(cx, key.as_str(), &BTreeSet::new()).await?;
+    Ok(wrong.map_or(Ok(true), Err))
 }
 
 /// What became of asking somebody who waits.
@@ -114,58 +137,11 @@ fn mail(request: Request, client: ClientId, url: String) -> Send {
         send.context.insert(name.to_owned(), text.into());
     }
     // Each mail that asks has its own key, so that a repeat of one is not sent twice.
-    send.idempotency_key = Some(format!("confirm:{}:{}", request.subscription.id, request.send));
+    send.idempotency_key = Some(key(request.subscription.id, request.send));
     send.tracking = Tracking::Off;
     send
 }
 
-#[cfg(test)]
-mod tests {
-    use tidings_people::consent::confirmations::{self, RequestError};
-    use tidings_people::consent::subscriptions::{self, Subscribe};
-    use tidings_people::consent::{Act, By, Proof, Whom, audiences};
-    use tidings_testbed::{Bed, each_store};
-
-    use super::mail;
-    use crate::links::Links;
-    use crate::transactional::{Content, Tracking};
-
-    each_store! { the_mail_has_a_link_that_confirms_and_there_are_three_a_day }
-
-    async fn the_mail_has_a_link_that_confirms_and_there_are_three_a_day(bed: &Bed) {
-        let cx = bed.cx().await;
-        let create = audiences::Create {
-            slug: "news".parse().unwrap(),
-            name: "The news".parse().unwrap(),
-            double_opt_in: true,
-            confirm_template_key: Some("confirm/news".parse().unwrap()),
-        };
-        let audience = audiences::create(&cx, create).await.unwrap().id;
-        let source = "form".parse().unwrap();
-        let act = Act { by: By::Person, source, reason: None, proof: Proof::default() };
-        let whom = Whom::Email("ada@example.org".parse().unwrap());
-        let cmd = Subscribe { whom, audience, client: None, confirmed: false, act };
-        let pending = subscriptions::subscribe(&cx, cmd).await.unwrap().subscription.unwrap();
-        let links = Links::load(cx.database(), "https://mail.example.org", cx.now()).await.unwrap();
-        let (id, shop) = (pending.id, bed.shop(&cx).await.id);
-        let url = links.confirm(cx.workspace_id().get(), id.get());
-        let token = url.strip_prefix("https://mail.example.org/confirm/").unwrap();
-        let read = links.read_confirm(token, cx.now()).await.unwrap();
-        assert_eq!(read.subscription, id.get());
-        let mut keys = Vec::new();
-        for _ in 0..3 {
-            let request = confirmations::request(&cx, id).await.unwrap();
-            let send = mail(request, shop, url.clone());
-            assert_eq!((send.to.as_str(), send.client), ("ada@example.org", shop));
-            assert_eq!(send.content, Content::Template("confirm/news".to_owned()));
-            assert_eq!(send.context["confirm_url"], url);
-            assert_eq!(send.context["audience"], "The news");
-            assert_eq!(send.tracking, Tracking::Off, "the link must lead where it says");
-            keys.push(send.idempotency_key.unwrap());
-        }
-        keys.dedup();
-        assert_eq!(keys.len(), 3, "{keys:?}");
-        let fourth = confirmations::request(&cx, id).await.unwrap_err();
-        assert!(matches!(fourth, RequestError::TooMany { .. }), "{fourth:?}");
-    }
+fn key(subscription: SubscriptionId, send: i64) -> String {
+    format!("confirm:{subscription}:{send}")
 }

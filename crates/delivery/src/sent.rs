@@ -2,8 +2,9 @@
 //! was. This is its only writer.
 //!
 //! Two messages of the same millisecond have a line each: the later one moves on by a millisecond. Recording the same
-//! message again finds its line and changes nothing. The transaction that stores a line also counts the message as sent,
-//! whoever the provider is and whether or not he tells of it later.
+//! message again finds its line and changes nothing. The transaction that stores a line also counts the message as sent, and
+//! tells the person's timeline of what was sent to many or by itself, whoever the provider is and whether or not he tells of it
+//! later: over SMTP nobody does.
 
 #[cfg(test)]
 mod tests;
@@ -12,15 +13,16 @@ use std::collections::{BTreeSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use tidings_access::{Cx, StorageError};
+use tidings_jobs::happened::{Happened, by_email};
 use tidings_kernel::{
-    Cancellation, EmailAddress, Expect, Item, MAX_TXN_WRITES, StoreError, Txn, Update, Value,
-    tables,
+    Cancellation, Condition, Delete, EmailAddress, Expect, Item, MAX_TXN_WRITES, StoreError, Txn,
+    Update, Value, tables,
 };
 use tidings_people::contacts::{self, Flags};
 use tidings_people::keys;
 
 use crate::counters::{SENDS, Sums, Under};
-use crate::ledger::Source;
+use crate::ledger::{self, Source};
 
 /// So many messages of one person in one millisecond are more than anybody sends.
 const TRIES: i64 = 200;
@@ -95,7 +97,32 @@ pub async fn record_all(
             return Err(StoreError::Cancelled(reasons).into());
         }
     }
+    forget_erased(cx, lines, &times).await?;
     Ok(times)
+}
+
+/// An erasure clears the ledger before the items. So it finds these lines, or this look finds the erasure.
+async fn forget_erased(cx: &Cx, lines: &[Line], times: &[Timestamp]) -> Result<(), StorageError> {
+    let sources: Vec<Source> = lines.iter().map(|line| line.source).collect();
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let look = cx.database().read(move |tx| ledger::erased(tx, &sources));
+    let gone = look.await?;
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let (items, mut emails) = (cx.items().await?, Vec::new());
+    for (line, at) in lines.iter().zip(times).filter(|(line, _)| gone.contains(&line.source)) {
+        let this = Expect::That(Condition::eq("message", line.source.reference()));
+        let delete = Delete::new(&tables::MAIN, keys::sent(&line.email, *at)).expect(this);
+        match items.delete(delete).await {
+            Ok(_) | Err(StoreError::ConditionFailed { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        emails.push(line.email.clone());
+    }
+    contacts::take_back(cx, &emails).await
 }
 
 /// The line itself, and the profile.
@@ -141,6 +168,36 @@ impl<'a> Open<'a> {
         }
     }
 
+    /// `email.sent`, of what the person did not wait for.
+    fn happened(&self) -> Option<Happened> {
+        let kind = match self.line.source {
+            Source::Recipient(_) => "campaign",
+            Source::Transactional(_) => "sequence",
+        };
+        let part_of = self.line.sequence_id.as_deref().filter(|_| !self.line.awaited);
+        if part_of.is_none() && kind == "sequence" {
+            return None;
+        }
+        let payload = [
+            ("kind", Some(kind)),
+            ("message", Some(self.reference.as_str())),
+            (kind, part_of),
+            ("template", self.line.template_key.as_deref()),
+            ("subject", Some(self.line.subject.as_str())),
+        ];
+        Some(Happened {
+            event_type: "email.sent",
+            cause: self.reference.clone(),
+            who: by_email(self.line.email.as_str()),
+            at: self.at(),
+            object_id: part_of.map_or_else(|| self.reference.clone(), ToOwned::to_owned).into(),
+            payload: payload
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .into_iter()
+                .collect(),
+        })
+    }
+
     /// What stood in the way is not read again: a read does not show a line past its time, and the write meets it.
     async fn after(mut self, cx: &Cx, reasons: &[Cancellation]) -> Result<After<'a>, StorageError> {
         match (reasons.first(), reasons.get(1)) {
@@ -167,10 +224,11 @@ impl<'a> Open<'a> {
 /// As many from the front as one transaction can hold, each person once.
 fn some<'a>(open: &mut VecDeque<Open<'a>>) -> Vec<Open<'a>> {
     let (mut together, mut people) = (Vec::new(), BTreeSet::new());
-    let mut sums = Sums::default();
+    let (mut sums, mut told) = (Sums::default(), 0);
     while let Some(next) = open.front() {
         sums.add(&next.under(), &[(SENDS, 1)]);
-        let writes = WRITES_OF_A_LINE * (together.len() + 1) + sums.len();
+        told += usize::from(next.happened().is_some());
+        let writes = WRITES_OF_A_LINE * (together.len() + 1) + sums.len() + told;
         if writes > MAX_TXN_WRITES || !people.insert(next.line.email.as_str()) {
             break;
         }
@@ -188,6 +246,13 @@ fn transaction(cx: &Cx, together: &[Open<'_>], ttl_days: Option<u32>) -> Txn {
             None => txn.check(&tables::MAIN, keys::profile(email), Expect::Present),
             Some(flags) => txn.update(fresh(email, flags, at)),
         };
+        if let Some(happened) = one.happened() {
+            let (workspace, now) = (cx.workspace(), cx.now());
+            txn = txn.enqueue(match one.line.source {
+                Source::Recipient(_) => happened.to_bulk_message(workspace, now),
+                Source::Transactional(_) => happened.to_message(workspace, now),
+            });
+        }
         sums.add(&one.under(), &[(SENDS, 1)]);
     }
     sums.count(txn, cx.now())

@@ -1,17 +1,23 @@
-//! What holds for every answer: it has the request's id, errors are problems, and it is counted and logged.
+//! What holds for every answer: it comes in time, whatever panics, it has the request's id, errors are problems, and it is
+//! counted and logged.
 //!
-//! One middleware does all three, because each needs what the others know. The log line and the metrics name
+//! One middleware does all of it, because each part needs what the others know. The log line and the metrics name
 //! the route's template (`/v1/contacts/{id}`), never the path: paths and queries can hold addresses.
 
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
 use axum::body::to_bytes;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use crate::problem::{PROBLEM_JSON, Problem};
+use crate::{InTime, took_too_long};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -22,7 +28,11 @@ pub(crate) struct AsItIs;
 /// How long requests take.
 pub const DURATION_METRIC: &str = "tidings_http_request_duration_seconds";
 
-pub(crate) async fn finish(request: Request, next: Next) -> Response {
+pub(crate) async fn finish(
+    State(limit): State<Duration>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers().get(REQUEST_ID));
     let method = method_label(request.method());
@@ -31,13 +41,28 @@ pub(crate) async fn finish(request: Request, next: Next) -> Response {
 
     // Whatever is logged while the request is handled can be found by its id.
     let span = tracing::info_span!("request", request.id = %id);
-    let response = next.run(request).instrument(span).await;
+    request.extensions_mut().insert(InTime(limit));
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let response = match tokio::time::timeout(limit, answered).instrument(span).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => panicked(),
+        Err(_) => took_too_long().into_response(),
+    };
     let mut response = as_problem(response, &id).await;
 
     record(method, route, response.status(), began.elapsed(), &id);
     let id = HeaderValue::from_str(&id).expect("letters, digits, '.', '_' and '-'");
     response.headers_mut().insert(REQUEST_ID, id);
     response
+}
+
+/// The panic itself is logged by the process's panic hook.
+fn panicked() -> Response {
+    Problem::from_status(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "something failed on our side; the log has the cause under this request_id",
+    )
+    .into_response()
 }
 
 /// The caller's own id if it is harmless in a log, or a new one.

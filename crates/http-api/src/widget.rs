@@ -1,5 +1,6 @@
 //! `/inbox/widget.js`: the web component `<tidings-inbox>`, one file for every page. It is written in several
-//! (`assets/inbox`), and joined here. `widget.js.gz` there is the same, compressed once and for all browsers that take it so.
+//! (`assets/inbox`), and joined here, without the lines that only say why. `widget.js.gz` there is the same, compressed once and for all
+//! browsers that take it so.
 
 use std::sync::LazyLock;
 
@@ -8,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 use tidings_kernel::hex;
 
-const WIDGET: &str = concat!(
+const WRITTEN: &str = concat!(
     "const CSS = `",
     include_str!("../assets/inbox/style.css"),
     "`;\n",
@@ -16,6 +17,11 @@ const WIDGET: &str = concat!(
     include_str!("../assets/inbox/session.js"),
     include_str!("../assets/inbox/tidings-inbox.js"),
 );
+
+static WIDGET: LazyLock<String> = LazyLock::new(|| {
+    let is_code = |line: &&str| !line.trim_start().starts_with("//");
+    WRITTEN.split_inclusive('\n').filter(is_code).collect()
+});
 
 const COMPRESSED: &[u8] = include_bytes!("../assets/inbox/widget.js.gz");
 
@@ -46,7 +52,7 @@ pub(crate) async fn serve(asked: HeaderMap) -> Response {
     if compressed {
         return (headers, [(header::CONTENT_ENCODING, "gzip")], COMPRESSED).into_response();
     }
-    (headers, WIDGET).into_response()
+    (headers, WIDGET.as_str()).into_response()
 }
 
 /// Whether the caller takes an answer in gzip: it is on his list, and not as what he does not want.

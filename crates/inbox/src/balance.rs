@@ -19,6 +19,8 @@ pub(crate) struct Balance {
     pub(crate) exists: bool,
     pub(crate) stats: UserStats,
     pub(crate) categories: BTreeMap<Category, CategoryStats>,
+    /// The counts were as they are when those of everyone were at this `rev`.
+    pub(crate) met: i64,
 }
 
 impl Balance {
@@ -60,7 +62,7 @@ impl Balance {
     pub(crate) fn without_empty(&self) -> Self {
         let mut categories = self.categories.clone();
         categories.retain(|_, stats| !stats.is_empty() || stats.mark.is_some());
-        Self { exists: self.exists, stats: self.stats.clone(), categories }
+        Self { exists: self.exists, stats: self.stats.clone(), categories, met: self.met }
     }
 
     pub(crate) fn of_own(&self, own: &Own) -> Standing<'_> {

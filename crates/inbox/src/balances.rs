@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidings_kernel::Workspace;
 
 use crate::balance::Balance;
+use crate::keys::{InboxKey, UserId};
 use crate::records::UserStats;
 use crate::view::Reader;
 
@@ -17,7 +18,8 @@ const MAX: usize = 200_000;
 /// What a user costs beside them.
 const COST: usize = 6;
 
-type Name = (Workspace, Reader);
+/// However he was let in.
+type Name = (Workspace, InboxKey, UserId);
 
 /// Those that were used lately, and those that were used before them. When the former fill their half, they become the
 /// latter, whose place they take.
@@ -39,7 +41,7 @@ impl Balances {
         reader: &Reader,
         stats: &UserStats,
     ) -> Option<Arc<Balance>> {
-        let name = (workspace.clone(), reader.clone());
+        let name = name(workspace, reader);
         let mut kept = self.lock();
         let found = match kept.young.get(&name) {
             Some(found) => Arc::clone(found),
@@ -53,7 +55,7 @@ impl Balances {
     }
 
     pub(crate) fn keep(&self, workspace: &Workspace, reader: &Reader, balance: &Arc<Balance>) {
-        let name = (workspace.clone(), reader.clone());
+        let name = name(workspace, reader);
         self.lock().add(name, Arc::clone(balance), MAX);
     }
 
@@ -76,6 +78,10 @@ impl Generations {
     }
 }
 
+fn name(workspace: &Workspace, reader: &Reader) -> Name {
+    (workspace.clone(), reader.inbox.clone(), reader.uid.clone())
+}
+
 fn size(balance: &Balance) -> usize {
     COST + balance.categories.len()
 }
@@ -90,7 +96,7 @@ mod tests {
     use crate::view::Reader;
 
     fn reader(uid: &str) -> Reader {
-        Reader { inbox: "app".parse().unwrap(), uid: uid.parse().unwrap() }
+        Reader { inbox: "app".parse().unwrap(), uid: uid.parse().unwrap(), let_in: None }
     }
 
     fn stats(rev: i64) -> UserStats {
@@ -122,7 +128,7 @@ mod tests {
     fn the_memory_is_bounded() {
         let mut kept = Generations::default();
         for number in 0..1_000 {
-            let name = ("acme".parse().unwrap(), reader(&format!("u{number}")));
+            let name = super::name(&"acme".parse().unwrap(), &reader(&format!("u{number}")));
             kept.add(name, balance(1), 20 * COST);
             assert!(kept.young.len() + kept.old.len() <= 21);
             assert_eq!(kept.size, kept.young.len() * COST);

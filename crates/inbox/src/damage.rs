@@ -1,7 +1,7 @@
 //! Items that cannot be read: they are told of and passed over, so that one of them does not stop everything else.
 
-use tidings_access::Cx;
-use tidings_kernel::{Item, causes};
+use tidings_access::{Cx, StorageError};
+use tidings_kernel::{Item, StoreError, causes};
 
 use crate::records::Stored;
 
@@ -25,5 +25,26 @@ pub(crate) fn readable(cx: &Cx, item: &Item) -> Option<Stored> {
             );
             None
         }
+    }
+}
+
+/// What came of dealing with a partition, or nothing if its counts cannot be read: that is told, and the others have their turn.
+pub(crate) fn passed_over<T>(
+    cx: &Cx,
+    done: Result<T, StorageError>,
+) -> Result<Option<T>, StorageError> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(error @ StorageError::Items(StoreError::Corrupt(_))) => {
+            let (workspace, error) = (cx.workspace(), causes(&error));
+            metrics::counter!(UNREADABLE_METRIC).increment(1);
+            tracing::error!(
+                %workspace,
+                error,
+                "The counts of an inbox cannot be read, and are passed over"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }

@@ -18,7 +18,7 @@ use tidings_kernel::{
 use crate::Inbox;
 use crate::balance::{Balance, category_of};
 use crate::counting::{Counting, still};
-use crate::damage::readable;
+use crate::damage::{passed_over, readable};
 use crate::ids::MessageId;
 use crate::keys::{self, Partition, Sort};
 use crate::race::{ATTEMPTS, lost};
@@ -133,7 +133,7 @@ pub async fn count_out(cx: &Cx, inbox: &Inbox) -> Result<Counted, StorageError> 
         let work = gone.values().map(|(partition, gone)| settle(cx, inbox, partition, gone));
         let mut work = stream::iter(work.collect::<Vec<_>>()).buffer_unordered(AT_ONCE);
         while let Some(done) = work.next().await {
-            done?;
+            passed_over(cx, done)?;
         }
         items.acknowledge(&tables::INBOX, CONSUMER, &position).await?;
     }

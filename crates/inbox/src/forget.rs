@@ -1,6 +1,10 @@
 //! Forgetting a user: all that is his in every inbox goes. What is for everyone stays.
 //!
-//! Posts to users name them on pages, by their places there. On those somebody stands in for him whom nobody is called by.
+//! First it is written down that he was forgotten (`forgotten`): from then on no device of his that was let in before makes anything anew.
+//!
+//! Posts to users name them on pages, by their places there. On those somebody stands in for him whom nobody is called by, before
+//! anything else: a delivery that is under way expects its page to be as it was. What a stream tells later of what he had is older
+//! than the counts of whoever comes under the same name, and adds nothing to them (`settled`).
 
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{
@@ -8,17 +12,20 @@ use tidings_kernel::{
     tables,
 };
 
+use crate::forgotten;
+use crate::ids::MessageId;
 use crate::keys::{self, InboxKey, UserId};
 use crate::patrol;
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{Audience, Post};
+use crate::records::{Audience, FORGOTTEN, Post};
 
 /// So many inboxes are looked up at once.
 const PAGE: usize = 100;
 
-/// Deletes the messages, receipts and counts of a user in all inboxes of the workspace, and takes his id out of what was posted to him. It can
-/// be cut short and done again. Whatever comes for him later is as if he came new.
+/// Deletes the messages, receipts and counts of a user in all inboxes of the workspace, and takes his id out of what was posted to him. Tokens
+/// that he has are not good any more. It can be cut short and done again. Whatever comes for him later is as if he came new.
 pub async fn forget(cx: &Cx, user: &UserId) -> Result<(), StorageError> {
+    forgotten::remember(cx, user).await?;
     let mut after = None;
     loop {
         let query = Query::new(&tables::INBOX, keys::tenant(cx.workspace()))
@@ -59,20 +66,17 @@ async fn empty(cx: &Cx, inbox: &InboxKey, user: &UserId) -> Result<(), StorageEr
     }
 }
 
-/// Takes the user's id out of the pages of all posts that are still known.
+/// Takes the user's id out of the pages of all posts that are still known, and of those that are being accepted.
 async fn unname(cx: &Cx, inbox: &InboxKey, user: &UserId) -> Result<(), StorageError> {
     let items = cx.items().await?;
     let mut after = None;
     loop {
-        let query = Query::new(&tables::INBOX, keys::posts(cx.workspace(), inbox))
-            .begins_with(keys::POSTS)
-            .and_expired();
+        // Drafts come before posts: one that becomes a post meanwhile is met there.
+        let query = Query::new(&tables::INBOX, keys::posts(cx.workspace(), inbox)).and_expired();
         let page = items.query(query.limit(PAGE).after(after)).await?;
         for item in &page.items {
-            // One that cannot be read stops nobody from being forgotten.
-            let Ok(post) = Post::read(item) else { continue };
-            if post.audience == Audience::Users {
-                unname_in(cx, inbox, &post, user).await?;
+            if let Some(id) = to_users(item) {
+                unname_in(cx, inbox, &id, user).await?;
             }
         }
         after = page.cursor;
@@ -82,14 +86,23 @@ async fn unname(cx: &Cx, inbox: &InboxKey, user: &UserId) -> Result<(), StorageE
     }
 }
 
+/// What it is the post or the draft of, if that has pages. One that cannot be read stops nobody from being forgotten.
+fn to_users(item: &Item) -> Option<MessageId> {
+    if let Some(id) = item.text("SK")?.strip_prefix(keys::DRAFTS) {
+        return id.parse().ok();
+    }
+    let post = Post::read(item).ok()?;
+    (post.audience == Audience::Users).then_some(post.id)
+}
+
 async fn unname_in(
     cx: &Cx,
     inbox: &InboxKey,
-    post: &Post,
+    post: &MessageId,
     user: &UserId,
 ) -> Result<(), StorageError> {
     let items = cx.items().await?;
-    let pages = Query::new(&tables::INBOX, keys::all_recipients(cx.workspace(), inbox, &post.id));
+    let pages = Query::new(&tables::INBOX, keys::all_recipients(cx.workspace(), inbox, post));
     let mut after = None;
     loop {
         // A page of users is large, so that few of them are read at once.
@@ -121,6 +134,8 @@ async fn unname_on(items: &dyn ItemStore, page: Item, user: &UserId) -> Result<(
         // Somebody else on the page may be forgotten at the same time.
         let unchanged = Condition::eq("uids", Value::L(uids.clone()));
         let update = Update::new(&tables::INBOX, key.clone()).set("uids", Value::L(others));
+        // Whoever delivers to this page right now finds out.
+        let update = update.add(FORGOTTEN, 1);
         match items.update(update.expect(Expect::That(unchanged))).await {
             Ok(_) => return Ok(()),
             Err(error) if lost(&error) => page = items.get(&tables::INBOX, &key).await?,

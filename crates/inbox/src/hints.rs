@@ -151,39 +151,41 @@ impl Hints {
                     // The database is closed, and the process is about to end.
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
-                _ = ticks.tick() => match self.look(access, after.take()).await {
-                    Ok(last) => after = last,
-                    Err(error) => {
-                        tracing::warn!(error = %causes(&error), "Watched inboxes could not be looked at");
-                    }
-                },
+                _ = ticks.tick() => after = self.look(access, after.take()).await,
             }
         }
     }
 
     /// Compares the next places after one with what they were, and wakes those who watch a place that has changed. Tells
-    /// where to go on, or nothing at the end.
-    pub async fn look(
-        &self,
-        access: &Access,
-        after: Option<String>,
-    ) -> Result<Option<String>, StorageError> {
+    /// where to go on, or nothing at the end. A workspace in trouble does not stop the others.
+    pub async fn look(&self, access: &Access, after: Option<String>) -> Option<String> {
         let (due, last) = self.watched.after(after);
         for (workspace, partitions) in due {
-            let Some(cx) = access.working_in(&workspace).await.map_err(StorageError::from)? else {
-                continue;
-            };
-            let items = cx.items().await?;
-            for partitions in partitions.chunks(100) {
-                let wanted: Vec<Key> = partitions.iter().map(|one| keys::counts(one)).collect();
-                let found = items.batch_get(&tables::INBOX, &wanted).await?;
-                let revs = found.iter().map(|item| {
-                    item.as_ref().and_then(|item| item.integer("rev")).unwrap_or_default()
-                });
-                self.watched.compare(partitions.iter().zip(revs));
+            if let Err(error) = self.look_in(access, &workspace, &partitions).await {
+                let error = causes(&error);
+                tracing::warn!(%workspace, error, "Watched inboxes could not be looked at");
             }
         }
-        Ok(last)
+        last
+    }
+
+    async fn look_in(
+        &self,
+        access: &Access,
+        workspace: &Workspace,
+        partitions: &[String],
+    ) -> Result<(), StorageError> {
+        let Some(cx) = access.working_in(workspace).await? else { return Ok(()) };
+        let items = cx.items().await?;
+        for partitions in partitions.chunks(100) {
+            let wanted: Vec<Key> = partitions.iter().map(|one| keys::counts(one)).collect();
+            let found = items.batch_get(&tables::INBOX, &wanted).await?;
+            let revs = found
+                .iter()
+                .map(|item| item.as_ref().and_then(|item| item.integer("rev")).unwrap_or_default());
+            self.watched.compare(partitions.iter().zip(revs));
+        }
+        Ok(())
     }
 }
 
@@ -267,7 +269,7 @@ mod tests {
     use futures_util::poll;
     use tidings_jobs::Stop;
     use tidings_kernel::{Update, Workspace, tables};
-    use tidings_testbed::{Bed, each_store};
+    use tidings_testbed::{Bed, dying_access, each_store};
 
     use super::{AT_ONCE, Hints, MAX_OF_USER, WatchError, Watching};
     use crate::keys::{self, InboxKey, UserId};
@@ -333,7 +335,11 @@ mod tests {
         assert_eq!((hints.watched.places().len(), hints.watchers()), (0, 0));
     }
 
-    each_store!(what_nobody_told_is_found_by_looking, many_have_their_turn_one_after_another);
+    each_store!(
+        what_nobody_told_is_found_by_looking,
+        many_have_their_turn_one_after_another,
+        a_workspace_in_trouble_does_not_stop_the_others,
+    );
 
     async fn change(bed: &Bed, partition: &str) {
         let items = bed.cx().await.items().await.unwrap();
@@ -345,17 +351,30 @@ mod tests {
         let (hints, ada) = (Hints::default(), user("ada"));
         let mut watching = hints.watch(&acme(), &app(), &ada).unwrap();
         let mut other = hints.watch(&acme(), &app(), &user("bob")).unwrap();
-        assert_eq!(hints.look(&bed.access, None).await.unwrap(), None);
+        assert_eq!(hints.look(&bed.access, None).await, None);
         assert!(is_woken(&mut watching).await && is_woken(&mut other).await, "to be certain");
-        hints.look(&bed.access, None).await.unwrap();
+        hints.look(&bed.access, None).await;
         assert!(!is_woken(&mut watching).await);
 
         change(bed, &keys::user(&acme(), &app(), &ada)).await;
-        hints.look(&bed.access, None).await.unwrap();
+        hints.look(&bed.access, None).await;
         assert!(is_woken(&mut watching).await && !is_woken(&mut other).await);
         change(bed, &keys::public(&acme(), &app())).await;
-        hints.look(&bed.access, None).await.unwrap();
+        hints.look(&bed.access, None).await;
         assert!(is_woken(&mut watching).await && is_woken(&mut other).await);
+    }
+
+    async fn a_workspace_in_trouble_does_not_stop_the_others(bed: &Bed) {
+        bed.make_workspace("other").await;
+        let (hints, ada) = (Hints::default(), user("ada"));
+        let mut in_trouble = hints.watch(&acme(), &app(), &ada).unwrap();
+        let mut other = hints.watch(&"other".parse().unwrap(), &app(), &ada).unwrap();
+        // The first call fails.
+        let access = dying_access(bed, &bed.cx().await, 0, false);
+        assert_eq!(hints.look(&access, None).await, None);
+        assert!(!is_woken(&mut in_trouble).await && is_woken(&mut other).await);
+        hints.look(&access, None).await;
+        assert!(is_woken(&mut in_trouble).await && !is_woken(&mut other).await, "it has its turn");
     }
 
     async fn many_have_their_turn_one_after_another(bed: &Bed) {
@@ -363,9 +382,9 @@ mod tests {
         let watching: Vec<_> = (0..=AT_ONCE)
             .map(|number| hints.watch(&acme(), &app(), &user(&format!("u{number}"))).unwrap())
             .collect();
-        let middle = hints.look(&bed.access, None).await.unwrap();
+        let middle = hints.look(&bed.access, None).await;
         assert!(middle.is_some());
-        assert_eq!(hints.look(&bed.access, middle).await.unwrap(), None);
+        assert_eq!(hints.look(&bed.access, middle).await, None);
         let looked_at = |place: &super::Place| place.rev.is_some();
         assert!(hints.watched.places().values().all(looked_at));
         assert_eq!(hints.watched.places().len(), watching.len() + 1);

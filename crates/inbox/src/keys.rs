@@ -24,6 +24,8 @@ pub const CONFIGURATIONS: &str = "si#";
 pub const NOTED: &str = "sk#";
 /// What the sort keys of posts begin with.
 pub const POSTS: &str = "p#";
+/// What the sort keys of posts begin with that are not accepted yet.
+pub const DRAFTS: &str = "d#";
 /// So many users are in one page of a post.
 pub const PAGE: usize = 1_000;
 
@@ -151,6 +153,11 @@ pub fn patrol(of: &Workspace) -> Key {
     Key::new(tenant(of), "sp#patrol")
 }
 
+/// That a user was forgotten whose id has this hash.
+pub fn forgotten(of: &Workspace, hash: &str) -> Key {
+    Key::new(tenant(of), format!("sf#{hash}"))
+}
+
 /// A message or a receipt, in the partition of a user or in the public one.
 pub fn message(partition: &str, id: &MessageId) -> Key {
     Key::new(partition, format!("{MESSAGES}{id}"))
@@ -173,6 +180,11 @@ pub fn counted_out(partition: &str, id: &MessageId) -> Key {
 
 pub fn post(tenant: &Workspace, inbox: &InboxKey, id: &MessageId) -> Key {
     Key::new(posts(tenant, inbox), format!("{POSTS}{id}"))
+}
+
+/// That a post may come whose users are written already.
+pub fn draft(tenant: &Workspace, inbox: &InboxKey, id: &MessageId) -> Key {
+    Key::new(posts(tenant, inbox), format!("{DRAFTS}{id}"))
 }
 
 /// Of which categories there are posts in one inbox.
@@ -203,6 +215,11 @@ pub fn host(tenant: &Workspace, inbox: &InboxKey, host_system_id: &str) -> Key {
 /// Wakes a post that was scheduled.
 pub fn timer(inbox: &InboxKey, id: &MessageId) -> String {
     format!("inbox-post/{inbox}/{id}")
+}
+
+/// Wakes who clears away a post that did not come.
+pub fn draft_timer(inbox: &InboxKey, id: &MessageId) -> String {
+    format!("inbox-draft/{inbox}/{id}")
 }
 
 /// Whose partition it is, if it is one that messages are in.
@@ -279,12 +296,14 @@ mod tests {
             super::tenant_settings(&acme()),
             super::configuration(&acme(), &inbox),
             super::categories(&acme(), &inbox),
+            super::forgotten(&acme(), "0f"),
             super::message(&user, &id),
             super::message(&public, &id),
             super::counts(&user),
             super::category_counts(&public, &news),
             super::counted_out(&user, &id),
             super::post(&acme(), &inbox, &id),
+            super::draft(&acme(), &inbox, &id),
             super::filed(&acme(), &inbox, &news, &id),
             super::recipients(&acme(), &inbox, &id, 1),
             super::host(&acme(), &inbox, "order/1"),
@@ -294,12 +313,14 @@ mod tests {
         t#acme / st#tenant_settings
         t#acme / si#app
         t#acme / sk#app
+        t#acme / sf#0f
         t#acmeU#ada#app / m#0GV8YLWQ000000001
         t#acmeG#$public#app / m#0GV8YLWQ000000001
         t#acmeU#ada#app / c#*
         t#acmeG#$public#app / c#news
         t#acmeU#ada#app / x#m#0GV8YLWQ000000001
         t#acmeP#app / p#0GV8YLWQ000000001
+        t#acmeP#app / d#0GV8YLWQ000000001
         t#acmeC#app / news#0GV8YLWQ000000001
         t#acmeP#app#0GV8YLWQ000000001 / u#00001
         t#acmeH#app / h#order/1

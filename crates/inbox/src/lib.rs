@@ -6,7 +6,7 @@
 //!
 //! Here: ids, keys and records of seed 001 (`ids`, `keys`, `records`), how long messages live (`ttl`), what a tenant has set
 //! (`settings`), how messages come and are taken away (`publish`), reading and marking them (`read`, `marks`), what becomes
-//! of the counts when messages expire (`overdue`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`), what tells those who look right now that
+//! of the counts when messages expire (`overdue`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`, `forgotten`), what tells those who look right now that
 //! something has changed (`hints`), and how a device proves whose inbox it may see (`tokens`). Not here: how any of it travels (`http-api`), and mail.
 
 mod balance;
@@ -15,6 +15,7 @@ mod counting;
 pub mod damage;
 pub mod expiry;
 mod forget;
+mod forgotten;
 pub mod hints;
 pub mod ids;
 pub mod keys;

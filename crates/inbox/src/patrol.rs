@@ -98,6 +98,16 @@ pub(crate) async fn forget(cx: &Cx, user: &UserId) -> Result<(), StorageError> {
     Ok(())
 }
 
+/// Everything was counted anew, and so many counts are wrong still: no more than these were found.
+pub(crate) async fn has_been_verified(cx: &Cx, left: u64) -> Result<(), StorageError> {
+    let (place, left) = (Place::load(cx).await?, i64::try_from(left).unwrap_or(i64::MAX));
+    let found = place.found.min(left);
+    if (place.found, place.before) != (found, left) {
+        Place { found, before: left, ..place }.keep(cx).await?;
+    }
+    Ok(())
+}
+
 /// A place that nobody can read is the beginning.
 fn after(last: &Key) -> Option<Cursor> {
     Cursor::after(&tables::INBOX, None, &tables::INBOX.bare_item(last)).ok()

@@ -3,7 +3,9 @@
 //! A back end asks for a pair: a token (`tdu_…`) that opens the inboxes of one user for an hour or so, and one (`tdr_…`)
 //! that gets the next pair. All that a token says is inside it, signed under the rotating keys (`access::signing`): the
 //! workspace, the user, which inboxes, until when, and what it is for. No table knows them, so none can be taken back by
-//! itself; what ends them is their time, a workspace that is disabled, and a signing key that is revoked.
+//! itself; what ends them is their time, a workspace that is disabled, a signing key that is revoked, and that their user was forgotten
+//! after they were issued. When that was follows from until when they are good. That of a token that opens inboxes is looked up when
+//! one is opened (`view`), which costs nothing there.
 //!
 //! Not here: how a token travels, and what its owner may then do (`http-api`).
 
@@ -14,8 +16,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use tidings_access::signing::{Keyring, ProveError, Refused, SigningKeys};
-use tidings_access::{Access, Cx, StoreError};
+use tidings_access::{Access, Cx, StorageError};
 
+use crate::forgotten;
 use crate::keys::{InboxKey, UserId};
 
 /// What tokens of users begin with.
@@ -28,7 +31,8 @@ pub const MAX_INBOXES: usize = 10;
 /// In seconds.
 pub const LIFETIME: i64 = 3_600;
 pub const MAX_LIFETIME: i64 = 86_400;
-/// How long a device may be away and still get the next pair.
+/// How long a device may be away and still get the next pair. When a token was issued is told by it, so that with another number those
+/// that are out there seem to be of another time.
 pub const REFRESH_DAYS: i64 = 30;
 const REFRESH_LIFETIME: SignedDuration = SignedDuration::from_hours(24 * REFRESH_DAYS);
 
@@ -61,7 +65,10 @@ pub struct Issued {
 pub struct Visitor {
     pub uid: UserId,
     pub inboxes: Vec<InboxKey>,
+    pub issued_at: Timestamp,
     pub expires_at: Timestamp,
+    /// The key that signed it.
+    pub signed_by: i64,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,8 +88,10 @@ pub enum TokenError {
     Expired,
     #[error("its workspace is disabled")]
     WorkspaceDisabled,
+    #[error("its user was forgotten after it was issued")]
+    Forgotten,
     #[error("the token could not be looked up")]
-    Store(#[from] StoreError),
+    Store(#[from] StorageError),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,8 +144,15 @@ impl Tokens {
     /// Who presents a token, and what he may reach.
     pub async fn visitor(&self, access: &Access, token: &str) -> Result<(Cx, Visitor), TokenError> {
         let (cx, claims) = self.read(access, Purpose::Visit, token).await?;
-        let expires_at = at(claims.expires_at);
-        Ok((cx, Visitor { uid: claims.uid, inboxes: claims.inboxes, expires_at }))
+        let (issued_at, expires_at) = (claims.issued_at(), at(claims.expires_at));
+        let Claims { uid, inboxes, key: signed_by, .. } = claims;
+        Ok((cx, Visitor { uid, inboxes, issued_at, expires_at, signed_by }))
+    }
+
+    /// Whether what a key has signed is still good: for somebody who was let in a while ago, and is still there.
+    pub async fn is_key_good(&self, now: Timestamp, key: i64) -> bool {
+        self.follow(now).await;
+        self.keys.current().mac(key).is_some()
     }
 
     /// The next pair, which is good for the same, and whose it is.
@@ -146,6 +162,9 @@ impl Tokens {
         token: &str,
     ) -> Result<(Cx, UserId, Issued), TokenError> {
         let (cx, claims) = self.read(access, Purpose::Refresh, token).await?;
+        if forgotten::was_since(&cx, &claims.uid, claims.issued_at()).await? {
+            return Err(TokenError::Forgotten);
+        }
         let issue = Issue { uid: claims.uid, inboxes: claims.inboxes, lifetime: claims.lifetime };
         let issued = self.pair(claims.workspace, &issue, cx.now());
         Ok((cx, issue.uid, issued))
@@ -197,12 +216,12 @@ impl Tokens {
         let proven = self.keys.prove(now, |keys| verify(keys, purpose, token)).await;
         let claims = proven.map_err(|error| match error {
             ProveError::Invalid => TokenError::Invalid,
-            ProveError::Store(error) => TokenError::Store(error),
+            ProveError::Store(error) => TokenError::Store(error.into()),
         })?;
         if at(claims.expires_at) <= now {
             return Err(TokenError::Expired);
         }
-        match access.visiting(claims.workspace).await? {
+        match access.visiting(claims.workspace).await.map_err(StorageError::from)? {
             Some(cx) => Ok((cx, claims)),
             None => Err(TokenError::WorkspaceDisabled),
         }
@@ -222,8 +241,19 @@ impl TokenError {
             Self::Invalid => "token_invalid",
             Self::Expired => "token_expired",
             Self::WorkspaceDisabled => "workspace_disabled",
+            Self::Forgotten => "user_forgotten",
             Self::Store(_) => "store",
         }
+    }
+}
+
+impl Claims {
+    fn issued_at(&self) -> Timestamp {
+        let lifetime = match self.purpose {
+            Purpose::Visit => SignedDuration::from_secs(self.lifetime),
+            Purpose::Refresh => REFRESH_LIFETIME,
+        };
+        at(self.expires_at).checked_sub(lifetime).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 }
 
@@ -301,6 +331,7 @@ mod tests {
         no_bit_of_a_token_can_be_changed,
         a_disabled_workspace_lets_nobody_in,
         a_revoked_key_ends_what_it_has_signed,
+        no_refresh_outlives_its_user,
     );
 
     async fn a_token_says_who_it_is_until_it_expires(bed: &Bed) {
@@ -413,5 +444,32 @@ mod tests {
         let refused = tokens.visitor(&bed.access, &old.token).await;
         assert!(matches!(refused, Err(TokenError::Invalid)));
         tokens.visitor(&bed.access, &new.token).await.unwrap();
+    }
+
+    async fn no_refresh_outlives_its_user(bed: &Bed) {
+        let (tokens, other) = (tokens(bed).await, bed.make_workspace("other").await);
+        let cx = bed.cx().await;
+        let theirs = tokens.issue(&other, ada()).await.unwrap();
+        let old = tokens.issue(&cx, Issue { lifetime: 60, ..ada() }).await.unwrap();
+        bed.clock.advance(20 * 24.hours());
+        let (_, _, next) = tokens.refresh(&bed.access, &old.refresh_token).await.unwrap();
+        let (_, visitor) = tokens.visitor(&bed.access, &next.token).await.unwrap();
+        assert_eq!(visitor.issued_at, bed.access.now());
+        crate::forget(&bed.cx().await, &ada().uid).await.unwrap();
+        bed.clock.advance(1.millisecond());
+        for days in [0, 9, 20] {
+            bed.clock.advance((days * 24).hours());
+            for token in [&old.refresh_token, &next.refresh_token] {
+                let refused = tokens.refresh(&bed.access, token).await;
+                assert!(
+                    matches!(refused, Err(TokenError::Forgotten | TokenError::Expired)),
+                    "{days} days later"
+                );
+            }
+        }
+        let anew = tokens.issue(&bed.cx().await, ada()).await.unwrap();
+        tokens.refresh(&bed.access, &anew.refresh_token).await.unwrap();
+        let theirs = tokens.refresh(&bed.access, &theirs.refresh_token).await;
+        assert!(matches!(theirs, Err(TokenError::Expired)), "its user was forgotten by nobody");
     }
 }

@@ -3,21 +3,25 @@
 //! What is stored is walked over partition by partition, and nothing but the sums of one is held. What has expired is still
 //! counted until it is counted out, so it is walked over too.
 //!
-//! A store may have removed something of which its stream tells only later, and then it would be counted out of counts that were
-//! put right without it. So counts are put right without all that has expired, and say since when (`settled`).
+//! A store may have removed something of which its stream tells only later. So where all is not one database, counts that seem wrong are
+//! looked at again before they are told. And what is told after counts were put right would be counted out of counts that are without
+//! it: so they are put right without all that has expired, and say since when (`settled`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidings_access::{Change, Cx, StorageError};
+use tidings_jobs::wait;
 use tidings_kernel::{Cursor, Expect, Query, Scan, Txn, Update, tables};
 
 use crate::Inbox;
 use crate::balance::{Balance, category_of};
 use crate::counting::{Counting, still};
-use crate::damage::readable;
+use crate::damage::{passed_over, readable};
 use crate::expiry::count_out;
 use crate::keys::{self, Category, InboxKey, Partition, UserId};
+use crate::patrol;
 use crate::race::lost;
 use crate::records::{CategoryStats, SETTLED};
 
@@ -27,6 +31,11 @@ pub const DRIFT_METRIC: &str = "tidings_inbox_drift";
 const PAGE: usize = 500;
 /// So often a partition is walked over again that was changed meanwhile.
 const TRIES: usize = 10;
+/// So often what seems wrong is looked at again, with a pause before each time but the first. Streams are behind by a second or so.
+const LOOKS_AGAIN: usize = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// So many are remembered for that; of more, something else is wrong.
+const MAX_SUSPECTS: usize = 10_000;
 
 /// What to do about counts that are wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +75,15 @@ pub struct Verified {
     pub repaired: u64,
     /// Inboxes that changed each time they were looked at, so that nothing can be said of them.
     pub unsettled: u64,
+    /// Inboxes whose counts cannot be read.
+    pub unreadable: u64,
+}
+
+impl Verified {
+    /// Counts that are wrong still.
+    pub fn left(&self) -> u64 {
+        self.drifts.saturating_sub(self.repaired)
+    }
 }
 
 /// Counts everything of a workspace anew, and tells of each count that is wrong.
@@ -76,8 +94,7 @@ pub async fn verify(
     tell: &mut (dyn FnMut(Drift) + Send),
 ) -> Result<Verified, StorageError> {
     count_out(cx, inbox).await?;
-    let mut verifying =
-        Verifying { cx, inbox, then, tell, verified: Verified::default(), last: String::new() };
+    let mut verifying = Verifying::new(cx, inbox, then, tell);
     let mut from = None;
     loop {
         from = verifying.some(from, 1).await?;
@@ -85,8 +102,9 @@ pub async fn verify(
             break;
         }
     }
-    let verified = verifying.verified;
-    gauge(cx, verified.drifts - verified.repaired);
+    let verified = verifying.end().await?;
+    patrol::has_been_verified(cx, verified.left()).await?;
+    gauge(cx, verified.left());
     Ok(verified)
 }
 
@@ -116,12 +134,9 @@ pub(crate) async fn verify_some(
             "A count of an inbox is wrong; `tidings inbox verify --repair` puts it right"
         );
     };
-    let tell: &mut (dyn FnMut(Drift) + Send) = &mut log;
-    let verified = Verified::default();
-    let mut verifying =
-        Verifying { cx, inbox, then: Then::Tell, tell, verified, last: String::new() };
+    let mut verifying = Verifying::new(cx, inbox, Then::Tell, &mut log);
     let next = verifying.some(from, pages).await?;
-    Ok((verifying.verified, next))
+    Ok((verifying.end().await?, next))
 }
 
 /// The same for one user, or for everyone, in one inbox.
@@ -133,10 +148,9 @@ pub async fn verify_partition(
     tell: &mut (dyn FnMut(Drift) + Send),
 ) -> Result<Verified, StorageError> {
     count_out(cx, inbox).await?;
-    let mut verifying =
-        Verifying { cx, inbox, then, tell, verified: Verified::default(), last: String::new() };
+    let mut verifying = Verifying::new(cx, inbox, then, tell);
     verifying.one(partition).await?;
-    Ok(verifying.verified)
+    verifying.end().await
 }
 
 struct Verifying<'a> {
@@ -147,9 +161,32 @@ struct Verifying<'a> {
     verified: Verified,
     /// The partition that was met last.
     last: String,
+    /// What seemed wrong, and may be so only because the stream is behind.
+    suspects: Vec<Partition>,
 }
 
-impl Verifying<'_> {
+/// What a look at a partition finds.
+enum Looked {
+    /// With so many items.
+    Right(u64),
+    Wrong(Recount),
+    /// It changed each time.
+    Unsettled,
+    /// Its counts cannot be read.
+    Unreadable,
+}
+
+impl<'a> Verifying<'a> {
+    fn new(
+        cx: &'a Cx,
+        inbox: &'a Inbox,
+        then: Then,
+        tell: &'a mut (dyn FnMut(Drift) + Send),
+    ) -> Self {
+        let (verified, last, suspects) = (Verified::default(), String::new(), Vec::new());
+        Self { cx, inbox, then, tell, verified, last, suspects }
+    }
+
     async fn some(
         &mut self,
         mut from: Option<Cursor>,
@@ -178,41 +215,100 @@ impl Verifying<'_> {
     }
 
     async fn one(&mut self, partition: &Partition) -> Result<(), StorageError> {
-        let Self { cx, inbox, then, tell, verified, .. } = self;
-        verified.inboxes += 1;
-        let mut told = false;
+        self.verified.inboxes += 1;
+        let is_behind = !self.cx.items().await?.is_one_database();
+        let looked = look(self.cx, self.inbox, partition).await?;
+        self.verified.items += match &looked {
+            Looked::Right(items) => *items,
+            Looked::Wrong(recount) => recount.items,
+            Looked::Unsettled | Looked::Unreadable => 0,
+        };
+        if matches!(looked, Looked::Wrong(_)) && is_behind && self.suspects.len() < MAX_SUSPECTS {
+            self.suspects.push(partition.clone());
+            return Ok(());
+        }
+        self.deal_with(partition, looked).await
+    }
+
+    /// Looks again at what seemed wrong, until it is right or has been wrong for so long that no stream can be so far behind.
+    async fn end(mut self) -> Result<Verified, StorageError> {
+        for again in 0..=LOOKS_AGAIN {
+            if self.suspects.is_empty() {
+                break;
+            }
+            if again > 0 {
+                wait(PAUSE).await;
+            }
+            count_out(self.cx, self.inbox).await?;
+            for suspect in std::mem::take(&mut self.suspects) {
+                match look(self.cx, self.inbox, &suspect).await? {
+                    Looked::Wrong(_) if again < LOOKS_AGAIN => self.suspects.push(suspect),
+                    looked => self.deal_with(&suspect, looked).await?,
+                }
+            }
+        }
+        Ok(self.verified)
+    }
+
+    /// Tells what is wrong, and puts it right if that is wanted.
+    async fn deal_with(
+        &mut self,
+        partition: &Partition,
+        mut looked: Looked,
+    ) -> Result<(), StorageError> {
+        let mut told = None;
         for _ in 0..TRIES {
-            let Some(recount) = Recount::of(cx, partition).await? else { continue };
-            let drifts = recount.drifts(partition);
-            if drifts.is_empty() {
-                verified.items += recount.items;
-                return Ok(());
-            }
-            // Something may have been removed while we looked, which is counted out only now.
-            if !told && count_out(cx, inbox).await?.expired > 0 {
-                continue;
-            }
-            if !told {
-                told = true;
-                verified.items += recount.items;
-                verified.drifts += drifts.len() as u64;
-                drifts.iter().cloned().for_each(&mut *tell);
-            }
-            if *then == Then::Tell {
-                return Ok(());
-            }
-            match cx.items().await?.transact(recount.repair(cx, partition)).await {
-                Ok(()) => {
-                    verified.repaired += drifts.len() as u64;
+            let recount = match looked {
+                Looked::Wrong(recount) => recount,
+                Looked::Right(_) => {
+                    self.verified.repaired += told.unwrap_or(0);
                     return Ok(());
                 }
-                Err(error) if lost(&error) => {}
+                Looked::Unsettled => break,
+                Looked::Unreadable => {
+                    self.verified.unreadable += 1;
+                    return Ok(());
+                }
+            };
+            // Once: what is wrong besides, after somebody was faster, goes with it.
+            let told = *told.get_or_insert_with(|| {
+                let drifts = recount.drifts(partition);
+                let count = drifts.len() as u64;
+                drifts.into_iter().for_each(&mut *self.tell);
+                self.verified.drifts += count;
+                count
+            });
+            if self.then == Then::Tell {
+                return Ok(());
+            }
+            match self.cx.items().await?.transact(recount.repair(self.cx, partition)).await {
+                Ok(()) => {
+                    self.verified.repaired += told;
+                    return Ok(());
+                }
+                Err(error) if lost(&error) => looked = look(self.cx, self.inbox, partition).await?,
                 Err(error) => return Err(error.into()),
             }
         }
-        verified.unsettled += 1;
+        self.verified.unsettled += 1;
         Ok(())
     }
+}
+
+async fn look(cx: &Cx, inbox: &Inbox, partition: &Partition) -> Result<Looked, StorageError> {
+    for _ in 0..TRIES {
+        let counted = Recount::of(cx, partition).await;
+        let Some(counted) = passed_over(cx, counted)? else { return Ok(Looked::Unreadable) };
+        let Some(recount) = counted else { continue };
+        if recount.drifts(partition).is_empty() {
+            return Ok(Looked::Right(recount.items));
+        }
+        // Something may have been removed while we looked, which is counted out only now.
+        if count_out(cx, inbox).await?.expired == 0 {
+            return Ok(Looked::Wrong(recount));
+        }
+    }
+    Ok(Looked::Unsettled)
 }
 
 /// The counts of a partition, stored and counted anew, at one revision.

@@ -5,18 +5,23 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, StoreError, Txn, tables};
 
 use crate::Inbox;
 use crate::balance::Balance;
 use crate::counting::{Counting, still};
+use crate::damage::readable;
+use crate::forgotten::{self, is_since};
 use crate::ids::MessageId;
 use crate::keys::{self, Category, InboxKey, UserId};
 use crate::overdue::{self, NEVER};
 use crate::public::Index;
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{PublicStats, SOONEST, Stored, TenantSettings, UserStats};
+use crate::records::{
+    FORGOTTEN_AT, PublicStats, SETTLED, SOONEST, Stored, TenantSettings, UserStats,
+};
 use crate::rules::Difference;
 
 /// So many receipts are taken out at once: with the counts of all categories they are one transaction.
@@ -29,11 +34,15 @@ const LOOKED_FOR: usize = 500;
 pub struct Reader {
     pub inbox: InboxKey,
     pub uid: UserId,
+    /// When he proved who he is. Nothing if he does so now: then he was forgotten by nobody since.
+    pub let_in: Option<Timestamp>,
 }
 
 /// What can go wrong before anything is read or marked.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
+    #[error("the user was forgotten after he was let in")]
+    Forgotten,
     #[error("others kept changing the inbox")]
     Busy,
     #[error("the inbox could not be read")]
@@ -52,12 +61,17 @@ pub(crate) struct View {
     pub(crate) index: Arc<Index>,
 }
 
-/// What a user has, with his first visit made and nothing of his left of what was redacted or has expired.
+/// What a user has, with his first visit made and nothing of his left of what was redacted or has expired. In an inbox that never
+/// had a message he has nothing, and nothing is written: its name may be anything that somebody came up with.
 pub(crate) async fn look(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View, LookError> {
     for _ in 0..ATTEMPTS {
         let view = load(cx, inbox, reader).await?;
-        if view.balance.stats.since.is_none() {
-            visit(cx, reader, &view).await?;
+        if is_since(view.balance.stats.forgotten, reader.let_in) {
+            return Err(LookError::Forgotten);
+        } else if view.balance.stats.since.is_none() {
+            if !visit(cx, reader, &view).await? {
+                return Ok(view);
+            }
         } else if view.balance.stats.cleaned < view.index.stats.redactions {
             clean(cx, inbox, reader, &view).await?;
         } else if view.is_overdue(cx) {
@@ -72,7 +86,8 @@ pub(crate) async fn look(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View
 }
 
 /// Two items are looked at, and no more if nothing has changed since the user was last here. His counts must not be younger than those of
-/// everyone, or he might have marked a public message that is not known.
+/// everyone, or he might have marked a public message that is not known. Where a batch is not read at one moment, everyone's are read
+/// again after his; counts from before are good with those of everyone that they have met, or later ones.
 async fn load(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View, LookError> {
     let (items, partition) =
         (cx.items().await?, keys::user(cx.workspace(), &reader.inbox, &reader.uid));
@@ -87,13 +102,21 @@ async fn load(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View, LookError
     let mut public_stats = PublicStats::read(everyone)?;
     let balance = match inbox.balances.get(cx.workspace(), reader, &stats) {
         _ if own.is_none() => Arc::default(),
-        Some(balance) => balance,
-        None => {
-            let balance = Arc::new(Balance::load(cx, &partition).await?);
-            if balance.stats.rev != stats.rev {
+        Some(balance) => {
+            if public_stats.rev < balance.met {
                 let found = items.get(&tables::INBOX, &public).await?;
                 public_stats = PublicStats::read(found.as_ref())?;
             }
+            balance
+        }
+        None => {
+            let mut balance = Balance::load(cx, &partition).await?;
+            if balance.stats.rev != stats.rev || !items.is_one_database() {
+                let found = items.get(&tables::INBOX, &public).await?;
+                public_stats = PublicStats::read(found.as_ref())?;
+            }
+            balance.met = public_stats.rev;
+            let balance = Arc::new(balance);
             inbox.balances.keep(cx.workspace(), reader, &balance);
             balance
         }
@@ -102,11 +125,29 @@ async fn load(cx: &Cx, inbox: &Inbox, reader: &Reader) -> Result<View, LookError
     Ok(View { balance, index })
 }
 
-/// From now on it is decided which public messages are from before the user came.
-async fn visit(cx: &Cx, reader: &Reader, view: &View) -> Result<(), LookError> {
+/// From now on it is decided which public messages are from before the user came. Tells whether there is such an inbox: one that
+/// nobody has published to is not noted, and an erasure would not find what is written there. Nobody comes who was forgotten after he
+/// was let in, in the same transaction.
+async fn visit(cx: &Cx, reader: &Reader, view: &View) -> Result<bool, LookError> {
     let items = cx.items().await?;
-    let settings = items.get(&tables::INBOX, &keys::tenant_settings(cx.workspace())).await?;
-    let look_back = TenantSettings::read(settings.as_ref())?.look_back();
+    let forgotten = forgotten::key(cx, &reader.uid).await?;
+    let wanted = [
+        keys::tenant_settings(cx.workspace()),
+        keys::categories(cx.workspace(), &reader.inbox),
+        forgotten.clone(),
+    ];
+    let found = items.batch_get(&tables::INBOX, &wanted).await?;
+    let (settings, noted, forgotten_at) = match found.as_slice() {
+        [settings, noted, at] => (settings.as_ref(), noted.as_ref(), forgotten::at(at.as_ref())),
+        _ => return Err(StoreError::Corrupt("a look at three items found others".into()).into()),
+    };
+    if is_since(forgotten_at, reader.let_in) {
+        return Err(LookError::Forgotten);
+    }
+    if noted.is_none() && !view.balance.exists {
+        return Ok(false);
+    }
+    let look_back = TenantSettings::read(settings)?.look_back();
     let oldest = MessageId::first_of(look_back.before(cx.now()));
     let update = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid)
         .all()
@@ -114,16 +155,24 @@ async fn visit(cx: &Cx, reader: &Reader, view: &View) -> Result<(), LookError> {
         .set("came", cx.now().as_millisecond())
         // He can have no receipts of what was redacted before.
         .set("cleaned", view.index.stats.redactions);
+    let update = match forgotten_at {
+        Some(at) => update.set(FORGOTTEN_AT, at),
+        None => update,
+    };
     let is_new = Condition::not_exists("since");
     let update = if view.balance.exists {
-        update.expect(Expect::That(is_new))
+        // Unless he was forgotten meanwhile.
+        update.expect(Expect::That(is_new.and(Condition::exists("rev"))))
     } else {
-        // There is nothing that could expire.
-        update.set(SOONEST, NEVER).expect(Expect::That(is_new.and(Condition::not_exists("rev"))))
+        // There is nothing that could expire. And what is told later of one of the same name who was forgotten, is not his.
+        let update = update.set(SOONEST, NEVER).set(SETTLED, cx.now().as_second());
+        update.expect(Expect::That(is_new.and(Condition::not_exists("rev"))))
     };
-    match items.update(update).await {
-        Ok(_) => Ok(()),
-        Err(error) if lost(&error) => Ok(()),
+    let unforgotten = forgotten::still(cx, forgotten_at);
+    let txn = Txn::new().update(update).check(&tables::INBOX, forgotten, unforgotten);
+    match items.transact(txn).await {
+        Ok(()) => Ok(true),
+        Err(error) if lost(&error) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -144,7 +193,7 @@ async fn clean(cx: &Cx, inbox: &Inbox, reader: &Reader, view: &View) -> Result<(
     let (mut txn, mut difference, mut count) = (Txn::new(), Difference::default(), 0);
     for ((number, id), item) in redacted.iter().zip(found) {
         let Some(item) = item else { continue };
-        let Some(receipt) = Stored::read(&item)?.receipt() else { continue };
+        let Some(receipt) = readable(cx, &item).and_then(Stored::receipt) else { continue };
         if count == MAX_CLEANED {
             cleaned = number - 1;
             break;
@@ -186,6 +235,13 @@ impl View {
     /// Whether something that is counted may be past its time.
     fn is_overdue(&self, cx: &Cx) -> bool {
         self.balance.stats.soonest.is_none_or(|soonest| soonest <= self.second(cx))
+    }
+
+    /// From when on it may be otherwise although nobody changes anything, because something is past its time then.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        let own = self.balance.stats.soonest.unwrap_or(NEVER);
+        // No time is as late as never.
+        Timestamp::from_second(own.min(self.index.until())).ok()
     }
 
     /// The second for which this is. Public messages may have been looked at by somebody whose request is a little younger.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use tidings_kernel::{Delivery, Receipt};
+use tidings_kernel::{Delivery, MAX_LEASE, Queue, QueueEngine, Receipt, causes};
 
-use crate::handler::{Handler, Outcome, attend};
+use crate::handler::{Handler, Outcome, attend, give_up};
 
 /// How many records of one event are worked on at once.
 const CONCURRENCY: usize = 10;
@@ -85,11 +85,33 @@ impl Event {
         Ok(())
     }
 
-    /// Works on all records, each by itself, and answers which of them failed, in their order.
-    pub async fn handle(&self, handler: &dyn Handler, time_limit: Duration) -> BatchResponse {
+    /// Works on all records, each by itself, and answers which of them failed, in their order. What waits for something else
+    /// is put back by `held_in`, where the records are of a queue that can be asked; else it counts as failed.
+    pub async fn handle(
+        &self,
+        queue: &'static Queue,
+        handler: &dyn Handler,
+        held_in: Option<&dyn QueueEngine>,
+        time_limit: Duration,
+    ) -> BatchResponse {
         let work = self.records.iter().map(|record| async move {
-            let outcome = attend(handler, &record.delivery(), time_limit).await;
+            let delivery = record.delivery();
+            let outcome = attend(handler, &delivery, time_limit).await;
             let id = record.message_id.as_str();
+            if let (Outcome::Wait { reason, after }, Some(engine)) = (&outcome, held_in)
+                && put_back(engine, (queue, &delivery), (*after, reason)).await
+            {
+                // Lambda leaves alone what has failed. Should it have come to somebody else meanwhile, nobody deletes it.
+                return Some(BatchItemFailure { item_identifier: id.to_owned() });
+            }
+            // SQS moves it to the dead letters by itself after this, whatever it waits for.
+            if let Outcome::Retry { reason, .. }
+            | Outcome::Wait { reason, .. }
+            | Outcome::Dead { reason } = &outcome
+                && delivery.receives >= queue.max_receives
+            {
+                give_up(handler, &delivery, reason, time_limit).await;
+            }
             match outcome {
                 Outcome::Done => None,
                 Outcome::Retry { reason, .. } | Outcome::Wait { reason, .. } => {
@@ -100,7 +122,7 @@ impl Event {
                     );
                     Some(BatchItemFailure { item_identifier: id.to_owned() })
                 }
-                // SQS moves it to the dead letters by itself when it has come often enough.
+                // It goes to the dead letters when it has come often enough.
                 Outcome::Dead { reason } => {
                     tracing::warn!(message.id = id, reason, "A message failed for good");
                     Some(BatchItemFailure { item_identifier: id.to_owned() })
@@ -110,6 +132,25 @@ impl Event {
         let failures = futures_util::stream::iter(work).buffered(CONCURRENCY);
         BatchResponse {
             batch_item_failures: failures.filter_map(std::future::ready).collect().await,
+        }
+    }
+}
+
+/// Whether it comes again without having counted.
+async fn put_back(
+    engine: &dyn QueueEngine,
+    (queue, delivery): (&'static Queue, &Delivery),
+    (after, reason): (Duration, &str),
+) -> bool {
+    match engine.defer(queue, delivery, after.min(MAX_LEASE), reason).await {
+        Ok(()) => {
+            tracing::debug!(message.id = %delivery.id, reason, "A message waits");
+            true
+        }
+        Err(error) => {
+            let error = causes(&error);
+            tracing::warn!(message.id = %delivery.id, error, "A message that waits could not be put back");
+            false
         }
     }
 }

@@ -6,7 +6,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tidings_kernel::{Outgoing, Workspace, hex, queues};
+use tidings_kernel::{Destination, Outgoing, Workspace, hex, queues};
 
 use crate::contracts::{Channel, Contract as _, Identity, LeadIngestion, Object};
 
@@ -58,6 +58,12 @@ impl Happened {
     /// The message to enqueue in a transaction.
     pub fn to_message(&self, workspace: &Workspace, now: Timestamp) -> Outgoing {
         self.to_message_of(None, workspace, now)
+    }
+
+    /// The same of one of many to whom it happened at once. It waits behind what happens to single people.
+    pub fn to_bulk_message(&self, workspace: &Workspace, now: Timestamp) -> Outgoing {
+        let queue = &queues::LEAD_INGESTION_BULK;
+        Outgoing { to: Destination::Queue(queue), ..self.to_message(workspace, now) }
     }
 
     /// The same of somebody who is known by one thing more. If only one of the two is known yet, the other is his too from

@@ -65,18 +65,31 @@ pub enum SuppressedFor {
 }
 
 /// The provider has it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Accepted {
     /// What the provider calls it, where it does.
     pub provider_id: Option<String>,
+    /// Who of those after the first does not get it, and why: the first one decides for the message, and each of the others
+    /// for himself.
+    pub left_out: Vec<(EmailAddress, SendError)>,
+}
+
+impl Accepted {
+    /// For everybody whom it goes to.
+    pub fn by_all(provider_id: Option<String>) -> Self {
+        Self { provider_id, left_out: Vec::new() }
+    }
 }
 
 /// Why a message was not accepted. What can be done about it is all that differs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The provider has certainly not taken it, and never will: a bad address, a rejected message.
+    /// The provider has certainly not taken it, and never will: a rejected message.
     #[error("refused for good: {0}")]
     Refused(String),
+    /// The same because of the address alone: nobody can be reached there, whatever is sent. `status` is by RFC 3463.
+    #[error("refused for good: {reason}")]
+    NoSuchAddress { reason: String, status: String },
     /// It has certainly not taken it now: try again.
     #[error("not taken now: {0}")]
     Later(String),

@@ -41,9 +41,15 @@ pub trait ItemEngine: Send + Sync {
 /// an item past its TTL, but a query that asks for those too. Writes, as in DynamoDB, still meet such an item until it is swept.
 #[async_trait]
 pub trait ItemStore: Send + Sync {
+    /// Whether all of it is one database: then a batch is read at one moment, and the change stream tells of a removal from that
+    /// moment on. Elsewhere the items of a batch are read one by one, in any order, and the stream is behind.
+    fn is_one_database(&self) -> bool {
+        false
+    }
+
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError>;
 
-    /// What is there under each key, in the order of the keys. Not a snapshot.
+    /// What is there under each key, in the order of the keys. A snapshot only where all is one database.
     async fn batch_get(
         &self,
         table: &'static Table,

@@ -11,3 +11,4 @@ pub mod identity;
 pub mod ingestion;
 pub mod memory;
 pub mod timeline;
+mod turns;

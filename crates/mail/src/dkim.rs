@@ -3,6 +3,7 @@
 //! Relaxed canonicalisation for both, RSA-SHA256 or Ed25519-SHA256 (RFC 8463), whichever the key is. Not here: making
 //! keys, publishing them in DNS, and checking other people's signatures.
 
+mod keys;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RsaKeyPair};
+
+pub use keys::{DkimKeys, TwoKeys};
 
 /// What is signed, where the message has it. Both list headers are among them, as RFC 8058 asks.
 const SIGNED: [&str; 14] = [

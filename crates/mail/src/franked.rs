@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidings_kernel::{Accepted, EmailAddress, Mail, SendError, Sender};
 
-use crate::dkim::Dkim;
+use crate::dkim::DkimKeys;
 
 /// A sender that adds them and hands the message on.
 pub struct Franked {
     pub sender: Arc<dyn Sender>,
     /// Where bounces go instead of to the letter's sender.
     pub return_path: Option<EmailAddress>,
-    pub dkim: Option<Dkim>,
+    pub dkim: DkimKeys,
 }
 
 #[async_trait]
@@ -26,10 +26,12 @@ impl Sender for Franked {
     }
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
-        if self.dkim.is_none() && self.return_path.is_none() {
+        // Until now the envelope's sender is the letter's own.
+        let key = self.dkim.of(&mail.from);
+        if key.is_none() && self.return_path.is_none() {
             return self.sender.send(mail).await;
         }
-        let mime = match &self.dkim {
+        let mime = match key {
             Some(dkim) => {
                 // Nothing is wrong with the message: the same would happen to every other one.
                 dkim.sign(&mail.mime).map_err(|error| SendError::Closed(error.to_string()))?

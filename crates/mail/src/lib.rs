@@ -10,7 +10,7 @@ pub mod inbound;
 mod letter;
 mod smtp;
 
-pub use dkim::{Dkim, DkimError};
+pub use dkim::{Dkim, DkimError, DkimKeys, TwoKeys};
 pub use franked::Franked;
 pub use letter::{
     Attachment, Calendar, ComposeError, Content, Disposition, Kind, Letter, ListUnsubscribe,

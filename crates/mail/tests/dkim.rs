@@ -4,7 +4,11 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use tidings_mail::{Dkim, Kind, Letter, ListUnsubscribe, Mailbox, compose};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tidings_kernel::{Accepted, Mail, SendError, Sender};
+use tidings_mail::{Dkim, DkimKeys, Franked, Kind, Letter, ListUnsubscribe, Mailbox, compose};
 
 const VERIFY: &str = "
 import sys, dkim
@@ -96,4 +100,58 @@ fn others_find_our_signatures_good_and_see_a_change() {
             assert_eq!(verified(changed.as_bytes(), &record), format!("False {asked}"), "{was}");
         }
     }
+}
+
+/// Keeps what it is handed.
+#[derive(Default)]
+struct Kept(Mutex<Vec<Mail>>);
+
+#[async_trait]
+impl Sender for Kept {
+    fn name(&self) -> &'static str {
+        "kept"
+    }
+
+    async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
+        self.0.lock().unwrap().push(mail.clone());
+        Ok(Accepted::default())
+    }
+}
+
+/// The mail of a sender as it leaves an installation with these keys.
+async fn franked(keys: DkimKeys, from: &str) -> Vec<u8> {
+    let kept = Arc::new(Kept::default());
+    let return_path = Some("bounces@example.com".parse().unwrap());
+    let franked = Franked { sender: Arc::clone(&kept) as Arc<dyn Sender>, return_path, dkim: keys };
+    let from = Mailbox { name: None, email: from.parse().unwrap() };
+    franked.send(&compose(&Letter { from, ..letter() }).unwrap()).await.unwrap();
+    let mail = kept.0.lock().unwrap().pop().unwrap();
+    assert_eq!(mail.from.as_str(), "bounces@example.com");
+    mail.mime
+}
+
+#[tokio::test]
+async fn each_domain_signs_with_its_own_key() {
+    let ed25519 = key(&["genpkey", "-algorithm", "ed25519"]);
+    let made = |domain: &str| Dkim::new(domain, "mail2026", &ed25519).unwrap();
+    let others = || vec![made("shop.example"), made("news.shop.example"), made("hop.example")];
+    let record = made("example.org").record().1;
+    for (from, domain) in [
+        ("a@example.org", "example.org"),
+        ("a@shop.example", "shop.example"),
+        ("a@eu.shop.example", "shop.example"),
+        ("a@news.shop.example", "news.shop.example"),
+        ("a@hop.example", "hop.example"),
+        // It has no key of its own.
+        ("a@workshop.example", "example.org"),
+    ] {
+        let keys = DkimKeys::new(Some(made("example.org")), others()).unwrap();
+        let signed = franked(keys, from).await;
+        let asked = format!("True mail2026._domainkey.{domain}.");
+        assert_eq!(verified(&signed, &record), asked, "{from}");
+    }
+    let without_default = DkimKeys::new(None, others()).unwrap();
+    let unsigned = franked(without_default, "a@example.org").await;
+    assert!(!String::from_utf8_lossy(&unsigned).contains("DKIM-Signature"));
+    assert!(DkimKeys::new(Some(made("shop.example")), others()).is_err(), "two for one domain");
 }

@@ -5,6 +5,7 @@
 pub mod consent;
 pub mod contacts;
 pub mod export;
+pub mod features;
 pub mod heard;
 pub mod import;
 pub mod keys;

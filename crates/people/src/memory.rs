@@ -1,7 +1,6 @@
 //! What is remembered of somebody, as others than those who keep it read its items: what it says at a time.
 //!
-//! What somebody stated for a while gives way to what events say when its time is over, and nobody writes the item then: it says
-//! beforehand what counts from when on (`later`). Not here: what follows from events (`leads`).
+//! What was said for a while gives way to the rest when its time is over, and nobody writes the item then: it says beforehand what counts from when on (`later`). Not here: what follows from events (`leads`).
 
 use jiff::Timestamp;
 use tidings_kernel::{Item, Value};

@@ -32,7 +32,7 @@ impl Sender for Provider {
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
         self.0.lock().unwrap().push(mail.clone());
-        Ok(Accepted { provider_id: None })
+        Ok(Accepted::by_all(None))
     }
 }
 

@@ -1,6 +1,8 @@
 //! A store that fails at one call, before it is made or after: then the caller does not know. For tests of what a crash
-//! leaves behind. And one in which something happens before each call, for tests of what takes long.
+//! leaves behind. One in which something happens before each call, for tests of what takes long. And one that reads a batch item by
+//! item, as a store does that is not one database, with something that happens after each.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
@@ -43,16 +45,51 @@ pub async fn interrupted(
     inside_acme(&Access::new(database, Arc::new(engine), clock)).await
 }
 
+/// The same, but it happens once: before this call.
+pub async fn interrupted_at(
+    bed: &Bed,
+    cx: &Cx,
+    place: isize,
+    happens: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
+) -> Cx {
+    let left = AtomicIsize::new(place);
+    let once = move || -> BoxFuture<'static, ()> {
+        match left.fetch_sub(1, Ordering::SeqCst) {
+            0 => happens(),
+            _ => Box::pin(std::future::ready(())),
+        }
+    };
+    interrupted(bed, cx, once).await
+}
+
+/// The same workspace on a store that is not one database: a batch is read item by item in the order of the keys, and something
+/// happens after each. The change stream is behind: what it has to tell, it tells when it was asked this often.
+pub async fn scattered(
+    bed: &Bed,
+    cx: &Cx,
+    late: isize,
+    happens: impl Fn() -> BoxFuture<'static, ()> + Send + Sync + 'static,
+) -> Cx {
+    let engine: Arc<dyn ItemEngine> = Arc::new(items(cx.database(), &bed.clock));
+    let befalls =
+        Befalls::Scattering { late: Arc::new(AtomicIsize::new(late)), happens: Arc::new(happens) };
+    let (database, clock): (Database, Arc<dyn Clock>) = (cx.database().clone(), bed.clock.clone());
+    inside_acme(&Access::new(database, Arc::new(Failing { engine, befalls }), clock)).await
+}
+
 async fn inside_acme(access: &Access) -> Cx {
     let found = workspaces::find(access, "acme".parse().unwrap()).await.unwrap();
     access.inside(&found, Actor::Operator)
 }
 
+type Happens = Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// What befalls whoever calls the store.
 #[derive(Clone)]
 enum Befalls {
     Death { left: Arc<AtomicIsize>, after: bool },
-    Interruption(Arc<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>),
+    Interruption(Happens),
+    Scattering { late: Arc<AtomicIsize>, happens: Happens },
 }
 
 struct Failing {
@@ -79,7 +116,7 @@ impl FailingStore {
             Befalls::Death { left, after } if left.fetch_sub(1, Ordering::SeqCst) == 0 => {
                 if *after { End::After } else { End::Before }
             }
-            Befalls::Death { .. } => End::Well,
+            Befalls::Death { .. } | Befalls::Scattering { .. } => End::Well,
             Befalls::Interruption(happens) => {
                 happens().await;
                 End::Well
@@ -106,6 +143,10 @@ macro_rules! maybe {
 
 #[async_trait]
 impl ItemStore for FailingStore {
+    fn is_one_database(&self) -> bool {
+        !matches!(self.befalls, Befalls::Scattering { .. }) && self.store.is_one_database()
+    }
+
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError> {
         maybe!(self, self.store.get(table, key))
     }
@@ -115,7 +156,15 @@ impl ItemStore for FailingStore {
         table: &'static Table,
         keys: &[Key],
     ) -> Result<Vec<Option<Item>>, StoreError> {
-        maybe!(self, self.store.batch_get(table, keys))
+        let Befalls::Scattering { happens, .. } = &self.befalls else {
+            return maybe!(self, self.store.batch_get(table, keys));
+        };
+        let mut found = BTreeMap::new();
+        for key in keys.iter().collect::<BTreeSet<_>>() {
+            found.insert(key, self.store.get(table, key).await?);
+            happens().await;
+        }
+        Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
     }
 
     async fn put(&self, put: Put) -> Result<Option<Item>, StoreError> {
@@ -152,6 +201,11 @@ impl ItemStore for FailingStore {
         consumer: &str,
         limit: usize,
     ) -> Result<ChangeBatch, StoreError> {
+        if let Befalls::Scattering { late, .. } = &self.befalls
+            && late.fetch_sub(1, Ordering::SeqCst) > 0
+        {
+            return Ok(ChangeBatch::default());
+        }
         maybe!(self, self.store.changes(table, consumer, limit))
     }
 

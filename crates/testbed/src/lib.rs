@@ -24,7 +24,7 @@ use tidings_sql::{
 };
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
-pub use failing::{dying, dying_access, dying_engine, interrupted};
+pub use failing::{dying, dying_access, dying_engine, interrupted, interrupted_at, scattered};
 
 /// Runs stories over a `Bed` on every SQL engine, each as a test of its own: `async fn story(bed: &Bed)`. A macro, because
 /// tests are named by their functions.

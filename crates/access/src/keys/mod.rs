@@ -134,7 +134,7 @@ pub async fn list(
     list.await
 }
 
-/// From the next request on, the key is refused, for ever. Doing it again changes nothing.
+/// From the next request on, the key is refused, for ever; by other nodes within a second. Doing it again changes nothing.
 pub async fn revoke(cx: &Cx, public_id: PublicId) -> Result<Key, RevokeError> {
     let within = cx.clone();
     let revoke = cx.database.write(move |tx| {
@@ -155,7 +155,9 @@ pub async fn revoke(cx: &Cx, public_id: PublicId) -> Result<Key, RevokeError> {
         }
         Ok(key)
     });
-    revoke.await
+    let revoked = revoke.await;
+    cx.callers.forget();
+    revoked
 }
 
 const SELECT: &str =

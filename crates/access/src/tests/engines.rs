@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use tidings_kernel::Clock;
 use tidings_sql::{Database, PostgresOptions, SqlItems, Tls};
 use tidings_testkit::{FakeClock, PostgresDatabase};
@@ -34,8 +33,8 @@ impl World {
     }
 
     /// The same database, seen by a node with a clock and a memory of its own.
-    pub(crate) fn another_node(access: &Access, now: Timestamp) -> Access {
-        on(access.database.clone(), FakeClock::at(now))
+    pub(crate) fn another_node(access: &Access, clock: Arc<FakeClock>) -> Access {
+        on(access.database.clone(), clock)
     }
 }
 

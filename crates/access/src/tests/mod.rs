@@ -2,8 +2,11 @@
 
 pub(crate) mod engines;
 
+use std::sync::Arc;
+
 use jiff::ToSpan;
 use tidings_sql::{DatabaseError, Param};
+use tidings_testkit::FakeClock;
 
 use crate::keys::{self, Granter, Rate};
 use crate::{
@@ -24,6 +27,7 @@ tidings_testkit::each_engine!(
     another_workspace_is_not_there,
     a_name_is_free_again_when_its_key_is_revoked,
     the_last_use_is_written_once_a_minute,
+    what_another_node_takes_away_is_refused_within_a_second,
     every_change_is_in_the_audit_log_once,
 );
 
@@ -71,7 +75,7 @@ async fn the_first_key_can_do_everything(world: &World) {
     assert_eq!(caller.workspace.as_str(), "acme");
     assert_eq!((caller.client.as_str(), caller.client_id), ("app", made.client.id));
     assert_eq!((caller.workspace_id, caller.key_id), (made.workspace.id, made.issued.key.id));
-    assert_eq!((caller.scopes, caller.rate), (Scopes::all(), Rate::default()));
+    assert_eq!((&caller.scopes, caller.rate), (&Scopes::all(), Rate::default()));
 }
 
 async fn bootstrap_makes_everything_once(world: &World) {
@@ -275,7 +279,7 @@ async fn the_last_use_is_written_once_a_minute(world: &World) {
         assert_eq!(last_use().await, Some(start + expected.seconds()), "{seconds}");
     }
     // Another node, whose clock is behind, does not turn it back.
-    let behind = World::another_node(access, start + 90.seconds());
+    let behind = World::another_node(access, FakeClock::at(start + 90.seconds()));
     authenticate(&behind, &text).await.unwrap();
     assert_eq!(last_use().await, Some(start + 120.seconds()));
     // Whoever is refused has not used the key.
@@ -283,6 +287,25 @@ async fn the_last_use_is_written_once_a_minute(world: &World) {
     world.clock.advance(1.hour());
     assert!(matches!(authenticate(access, &text).await, Err(AuthError::Revoked)));
     assert_eq!(last_use().await, Some(start + 120.seconds()));
+}
+
+async fn what_another_node_takes_away_is_refused_within_a_second(world: &World) {
+    let access = &world.access;
+    let cx = workspace(access, "acme").await;
+    let issued = keys::create(&cx, live_key(Scopes::all())).await.unwrap();
+    let text = issued.api_key.expose();
+    let clock = FakeClock::at(access.now());
+    let other = World::another_node(access, Arc::clone(&clock));
+    assert_eq!(reason(access, &text).await, "admitted");
+    assert_eq!(reason(&other, &text).await, "admitted");
+    keys::revoke(&cx, issued.key.public_id).await.unwrap();
+    assert_eq!(reason(access, &text).await, "revoked");
+    // For as long as the other remembers the key, it still asks for its secret.
+    let wrong = format!("{}0", &text[..text.len() - 1]);
+    let wrong = if wrong == text { format!("{}1", &text[..text.len() - 1]) } else { wrong };
+    assert_eq!(reason(&other, &wrong).await, "wrong_secret");
+    clock.advance(1.second());
+    assert_eq!(reason(&other, &text).await, "revoked");
 }
 
 async fn every_change_is_in_the_audit_log_once(world: &World) {

@@ -78,7 +78,11 @@ async fn answer(command: ClientsCommand, open: &Open, cx: &Cx) -> Result<(), Fai
             let name = name.unwrap_or_else(|| DisplayName::from(&slug));
             clients::create(cx, Create { slug, name }).await.map_err(taken)?
         }
-        ClientsCommand::Disable { slug } => clients::disable(cx, slug).await.map_err(no_client)?,
+        ClientsCommand::Disable { slug } => {
+            let disabled = clients::disable(cx, slug).await.map_err(no_client)?;
+            super::until_everybody_knows().await;
+            disabled
+        }
         ClientsCommand::Enable { slug } => clients::enable(cx, slug).await.map_err(no_client)?,
     };
     open.print(&Shown::from(client))

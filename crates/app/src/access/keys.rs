@@ -110,6 +110,7 @@ async fn answer(command: KeysCommand, open: &Open, cx: &Cx) -> Result<(), Failur
         KeysCommand::Create(args) => create(open, cx, args).await,
         KeysCommand::Revoke { public_id } => {
             let revoked = keys::revoke(cx, public_id).await.map_err(no_key)?;
+            super::until_everybody_knows().await;
             open.print(&Shown::from(revoked))
         }
     }

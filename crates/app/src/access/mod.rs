@@ -19,6 +19,11 @@ pub(crate) use clients::{ClientsArgs, run as clients};
 pub(crate) use keys::{KeysArgs, run as keys};
 pub(crate) use workspaces::{WorkspacesArgs, run as workspaces};
 
+/// Until servers that run have forgotten that a key was good: when the command ends, it is refused everywhere.
+async fn until_everybody_knows() {
+    tidings_jobs::wait(tidings_access::KNOWN_WITHIN).await;
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

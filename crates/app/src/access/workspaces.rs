@@ -71,7 +71,9 @@ async fn answer(command: WorkspacesCommand, open: &Open) -> Result<(), Failure> 
             workspaces::create(access, name).await.map_err(taken)?
         }
         WorkspacesCommand::Disable(Named { name }) => {
-            workspaces::disable(access, name).await.map_err(no_workspace)?
+            let disabled = workspaces::disable(access, name).await.map_err(no_workspace)?;
+            super::until_everybody_knows().await;
+            disabled
         }
         WorkspacesCommand::Enable(Named { name }) => {
             workspaces::enable(access, name).await.map_err(no_workspace)?

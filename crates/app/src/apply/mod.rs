@@ -6,6 +6,7 @@
 mod diff;
 mod folder;
 mod plan;
+mod steps;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};

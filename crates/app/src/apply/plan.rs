@@ -5,20 +5,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use tidings_access::{Cx, DisplayName, Slug};
+use tidings_access::{Cx, DisplayName, Limit, Slug};
 use tidings_delivery::confirmation;
-use tidings_delivery::templates::{
-    self, Change, Compared, Content, Put, PutError, TemplateKey, Then,
-};
+use tidings_delivery::templates::{self, Change, Put, PutError, TemplateKey, Then};
 use tidings_leads::memory::rules;
 use tidings_outreach::segments;
+use tidings_people::consent::preferences::MAX_TOPICS;
 use tidings_people::consent::{Line, audiences, topics};
-use tidings_sequences::definition;
 use tidings_sequences::versions::{self, Coming};
 use tidings_templates::partials_named;
 
 use super::diff::Diff;
 use super::folder::{Audience, Folder, Topic};
+use super::steps::{audience_step, segment_step, sequence_step, template_step, topic_step};
 use crate::failure::Failure;
 use crate::memory_rules;
 use crate::sequences::Written;
@@ -28,15 +27,15 @@ pub(super) struct Plan {
     steps: Vec<Step>,
 }
 
-struct Step {
-    thing: Thing,
-    change: Change,
-    /// For templates and sequences.
-    diff: Diff,
-    warnings: Vec<String>,
+pub(super) struct Step {
+    pub(super) thing: Thing,
+    pub(super) change: Change,
+    /// Of what was there before, if it is known.
+    pub(super) diff: Diff,
+    pub(super) warnings: Vec<String>,
 }
 
-enum Thing {
+pub(super) enum Thing {
     Topic(DisplayName, topics::Update),
     Audience(DisplayName, audiences::Update),
     Template(Box<Put>),
@@ -81,7 +80,7 @@ impl Plan {
         }
         for written in folder.segments {
             match segments::compare(cx, &written.put, &coming.audiences).await {
-                Ok(change) => steps.push(segment_step(written, change)),
+                Ok(change) => steps.push(segment_step(cx, written, change).await?),
                 Err(segments::PutError::Wrong(found)) => faults.extend(written.told(&found)),
                 Err(error) => return Err(error.into()),
             }
@@ -102,6 +101,7 @@ impl Plan {
             let thing = Thing::MemoryRules(Box::new(written));
             steps.push(Step { thing, change, diff: Diff::default(), warnings: Vec::new() });
         }
+        faults.extend(too_many(cx, &steps).await?);
         Ok(if faults.is_empty() { Ok(Self { steps }) } else { Err(faults) })
     }
 
@@ -131,11 +131,9 @@ impl Plan {
                 Change::Unchanged => "unchanged",
             };
             let mut line = json!({"kind": kind, "key": key, "change": change});
-            if step.change == Change::Changed && matches!(kind, "template" | "sequence") {
+            if step.change == Change::Changed && kind != "memory_rules" {
                 line["lines_added"] = step.diff.added.into();
                 line["lines_removed"] = step.diff.removed.into();
-            }
-            if step.change == Change::Changed && kind == "template" {
                 line["diff"] = step.diff.lines().into();
             }
             if !step.warnings.is_empty() {
@@ -226,87 +224,6 @@ async fn write(cx: &Cx, thing: Thing) -> Result<(), Failure> {
     }
 }
 
-async fn topic_step(
-    cx: &Cx,
-    (name, topic): (DisplayName, topics::Update),
-) -> Result<Step, Failure> {
-    let change = match topics::find(cx, topic.slug.clone()).await {
-        Ok(there)
-            if there.name == name
-                && topic.description.as_ref().is_none_or(|wanted| *wanted == there.description) =>
-        {
-            Change::Unchanged
-        }
-        Ok(_) => Change::Changed,
-        Err(topics::FindError::Missing(_)) => Change::Added,
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Step {
-        thing: Thing::Topic(name, topic),
-        change,
-        diff: Diff::default(),
-        warnings: Vec::new(),
-    })
-}
-
-async fn audience_step(
-    cx: &Cx,
-    (name, audience): (DisplayName, audiences::Update),
-) -> Result<Step, Failure> {
-    let change = match audiences::find(cx, audience.slug.clone()).await {
-        Ok(there)
-            if there.name == name
-                && audience.double_opt_in.is_none_or(|wanted| wanted == there.double_opt_in)
-                && audience
-                    .confirm_template_key
-                    .as_ref()
-                    .is_none_or(|wanted| *wanted == there.confirm_template_key) =>
-        {
-            Change::Unchanged
-        }
-        Ok(_) => Change::Changed,
-        Err(audiences::FindError::Missing(_)) => Change::Added,
-        Err(error) => return Err(error.into()),
-    };
-    Ok(Step {
-        thing: Thing::Audience(name, audience),
-        change,
-        diff: Diff::default(),
-        warnings: Vec::new(),
-    })
-}
-
-fn template_step(put: Put, compared: Compared) -> Step {
-    let before = compared.before.as_ref();
-    let diff = before.map_or_else(Diff::default, |before| difference(before, &put.content));
-    let warnings = compared.validated.warnings;
-    Step { thing: Thing::Template(Box::new(put)), change: compared.change, diff, warnings }
-}
-
-fn sequence_step(written: Written, compared: &versions::Compared) -> Step {
-    let change = match compared.change {
-        versions::Change::Created => Change::Added,
-        versions::Change::Changed => Change::Changed,
-        versions::Change::Unchanged => Change::Unchanged,
-    };
-    let mut diff = Diff::default();
-    if let Some(before) = &compared.before {
-        let after = definition::to_json(&written.definition);
-        diff.compare("definition", &laid_out(before), &laid_out(&after));
-    }
-    Step { thing: Thing::Sequence(Box::new(written)), change, diff, warnings: Vec::new() }
-}
-
-fn segment_step(written: crate::segments::Written, change: segments::Change) -> Step {
-    let change = match change {
-        segments::Change::Created => Change::Added,
-        segments::Change::Changed => Change::Changed,
-        segments::Change::Unchanged => Change::Unchanged,
-    };
-    let thing = Thing::Segment(Box::new(written));
-    Step { thing, change, diff: Diff::default(), warnings: Vec::new() }
-}
-
 /// What is there when the sequences are written. A template that stays a draft cannot be sent.
 fn coming(steps: &[Step], templates: &[Put]) -> Coming {
     let mut coming = Coming::default();
@@ -373,6 +290,32 @@ fn twice(steps: &[Step], faults: &mut Vec<String>) {
     }
 }
 
+/// Of what a workspace has only so many: more than there is room for.
+async fn too_many(cx: &Cx, steps: &[Step]) -> Result<Vec<String>, Failure> {
+    let added = |is: fn(&Thing) -> bool| {
+        steps.iter().filter(|step| step.change == Change::Added && is(&step.thing)).count()
+    };
+    let mut faults = Vec::new();
+    let topics_added = added(|thing| matches!(thing, Thing::Topic(..)));
+    // A page holds as many as there can be.
+    if topics_added > 0
+        && topics::list(cx, None, Limit::MAX).await?.items.len() + topics_added > MAX_TOPICS
+    {
+        faults.push(format!("topics.toml: {}", topics::CreateError::TooMany));
+    }
+    let segments_added = added(|thing| matches!(thing, Thing::Segment(_)));
+    if segments_added > 0
+        && segments::list(cx).await?.len() + segments_added > segments::MAX_SEGMENTS
+    {
+        faults.push(format!("segments: {}", segments::PutError::TooMany));
+    }
+    let sets_added = added(|thing| matches!(thing, Thing::MemoryRules(_)));
+    if sets_added > 0 && rules::list(cx).await?.len() + sets_added > rules::MAX_SETS {
+        faults.push(format!("memory_rules: {}", rules::PutError::TooMany));
+    }
+    Ok(faults)
+}
+
 /// Audiences whose template for confirmations will not be there.
 async fn not_confirming(
     cx: &Cx,
@@ -425,34 +368,4 @@ fn ordered(puts: Vec<Put>) -> Vec<Put> {
     }
     ready.extend(templates);
     ready
-}
-
-/// What comes and goes, part by part.
-fn difference(before: &Content, after: &Content) -> Diff {
-    let mut diff = Diff::default();
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let one = |part: fn(&Content) -> &Option<String>| (text(part(before)), text(part(after)));
-    let parts: [(&str, (String, String)); 8] = [
-        ("name", one(|content| &content.name)),
-        ("type", one(|content| &content.kind)),
-        ("description", one(|content| &content.description)),
-        ("default_sender", one(|content| &content.default_sender)),
-        ("preheader", one(|content| &content.source.preheader)),
-        ("mjml", one(|content| &content.source.mjml)),
-        ("html", one(|content| &content.source.html)),
-        ("text", one(|content| &content.source.text)),
-    ];
-    diff.compare("subject", &before.source.subject, &after.source.subject);
-    diff.compare("required", &before.required.join("\n"), &after.required.join("\n"));
-    diff.compare("examples", &laid_out(&before.examples), &laid_out(&after.examples));
-    for (part, (before, after)) in &parts {
-        diff.compare(part, before, after);
-    }
-    diff
-}
-
-/// A value in each line. The last of several has no comma, whichever that is.
-fn laid_out(value: &impl serde::Serialize) -> String {
-    let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    text.lines().map(|line| line.trim_end_matches(',')).collect::<Vec<_>>().join("\n")
 }

@@ -62,9 +62,22 @@ again with the same key sends nothing twice: it follows the campaign that is the
         #[command(flatten)]
         draft: Box<DraftArgs>,
     },
-    /// Change a draft or a scheduled campaign; what is left out stays
+    /// Change a campaign that has not begun; what is left out stays
     Update {
         /// Its key or its id
+        campaign: Name,
+        #[command(flatten)]
+        draft: Box<DraftArgs>,
+    },
+    /// Make another campaign like one that there is, as a draft; flags say what is other about it
+    #[command(after_help = "\
+Examples:
+  tidings campaign duplicate spring --key summer
+  tidings campaign duplicate spring --key spring-2 --subject 'Once more' --filter '{\"tag\":\"beta\"}'
+
+The new one has the content of the other and means the same people, but has no time yet.")]
+    Duplicate {
+        /// The key or the id of the one that there is
         campaign: Name,
         #[command(flatten)]
         draft: Box<DraftArgs>,

@@ -12,6 +12,7 @@ use tidings_access::{ClientId, Cx, Slug};
 use tidings_delivery::transactional::Wrong;
 use tidings_outreach::campaigns::draft::{Draft, DraftError};
 use tidings_outreach::campaigns::written;
+use tidings_sequences::definition::{self, Fault};
 
 use crate::consent::{an_only_client, the_client};
 use crate::failure::Failure;
@@ -21,7 +22,7 @@ const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 #[derive(Debug, Args)]
 pub(super) struct DraftArgs {
-    /// A file with the campaign, as JSON or as TOML; `-` is JSON on stdin. Flags win over it
+    /// A file with the campaign, as JSON, TOML or YAML; `-` is JSON on stdin. Flags win over it
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Who sends it [default: the only client that there is]
@@ -170,21 +171,30 @@ fn replace(fields: &mut Map<String, Value>, later: Map<String, Value>) {
 
 fn of_file(path: &Path) -> Result<Map<String, Value>, Failure> {
     let text = read_text(path)?;
-    let is_toml = path.extension().is_some_and(|ending| ending == "toml");
-    let read = if is_toml {
-        let read = toml::from_str::<toml::Table>(&text).map_err(|error| error.to_string());
-        read.map(|table| of_toml(toml::Value::Table(table)))
-    } else {
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+    let (kind, read) = match path.extension().and_then(std::ffi::OsStr::to_str) {
+        Some("toml") => {
+            let read = toml::from_str::<toml::Table>(&text).map_err(|error| error.to_string());
+            ("TOML", read.map(|table| of_toml(toml::Value::Table(table))))
+        }
+        Some("yaml" | "yml") => ("YAML", of_yaml(&text)),
+        _ => ("JSON", serde_json::from_str(&text).map_err(|error| error.to_string())),
     };
     match read {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Failure::usage(format!("{}: it must be one object", path.display()))),
-        Err(error) => {
-            let kind = if is_toml { "TOML" } else { "JSON" };
-            Err(Failure::usage(format!("{} is not {kind}: {error}", path.display())))
-        }
+        Err(error) => Err(Failure::usage(format!("{} is not {kind}: {error}", path.display()))),
     }
+}
+
+fn of_yaml(text: &str) -> Result<Value, String> {
+    let marked = definition::parse_file(text).map_err(|faults| {
+        let told = |fault: &Fault| match fault.line {
+            Some(line) => format!("line {line}: {}", fault.message),
+            None => fault.message.clone(),
+        };
+        faults.iter().map(told).collect::<Vec<_>>().join("; ")
+    })?;
+    Ok(marked.value)
 }
 
 /// A date of TOML is the text that it was written as.

@@ -22,6 +22,7 @@ use tidings_outreach::audience::Preview;
 use tidings_outreach::campaigns::control::{self, ControlError, Start, When};
 use tidings_outreach::campaigns::draft::{self, Find, List};
 use tidings_outreach::campaigns::dry_run;
+use tidings_outreach::campaigns::duplicate;
 use tidings_outreach::campaigns::named::{self, Name, NameError, Slugs};
 use tidings_outreach::campaigns::test_send::{self, TestSend};
 use tidings_outreach::campaigns::written;
@@ -57,6 +58,7 @@ async fn answer(command: CampaignCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             print(open, cx, &drafted.campaign).await
         }
         C::Update { campaign, draft } => update(open, cx, &campaign, *draft).await,
+        C::Duplicate { campaign, draft } => copy(open, cx, &campaign, *draft).await,
         C::Delete { campaign } => {
             let campaign = the_campaign(cx, &campaign).await?;
             draft::delete(cx, find(&campaign)).await.map_err(not_written)?;
@@ -214,6 +216,13 @@ async fn update(open: &Open, cx: &Cx, campaign: &Name, draft: DraftArgs) -> Resu
     let draft = draft.over(before.client, said)?;
     let updated = draft::update(cx, find(&before), draft).await.map_err(not_written)?;
     print(open, cx, &updated).await
+}
+
+async fn copy(open: &Open, cx: &Cx, campaign: &Name, draft: DraftArgs) -> Result<(), Failure> {
+    let before = the_campaign(cx, campaign).await?;
+    let draft = draft.over(before.client, duplicate::form(cx, &before).await?)?;
+    let drafted = draft::create(cx, draft).await.map_err(not_written)?;
+    print(open, cx, &drafted.campaign).await
 }
 
 async fn list(

@@ -91,9 +91,9 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "embedded.page_cache",
-        doc: "How much memory the writer may use to keep pages of the file. Each reader may use an eighth of it.",
+        doc: "How much memory the writer may use to keep pages of the file. Each connection for short reads may use a quarter of it, each for long ones a sixteenth.",
         kind: Kind::Size { min: MB, max: 64 * 1024 * MB },
-        preset: Preset::Default("64MB"),
+        preset: Preset::Default("32MB"),
         secret: false,
     },
     Key {
@@ -351,6 +351,14 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "mail.dkim_keys",
+        doc: "More domains that messages are signed for, each with its key: domain=file, or domain:selector=file, with commas between.\n\
+              A message is signed with the key of its sender's domain, and without one with that of mail.dkim_domain, if it is set.",
+        kind: Kind::Text,
+        preset: Preset::Unset { example: "shop.example=/etc/tidings/shop.pem" },
+        secret: false,
+    },
+    Key {
         name: "workers.transactional_email",
         doc: "How many transactional messages a process sends at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
@@ -358,10 +366,17 @@ static KEYS: &[Key] = &[
         secret: false,
     },
     Key {
+        name: "workers.confirmation_mail",
+        doc: "How many messages that ask people to confirm a subscription a process works on at once.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("2"),
+        secret: false,
+    },
+    Key {
         name: "workers.campaign_email",
         doc: "How many batches of campaign recipients a process works on at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
-        preset: Preset::Default("4"),
+        preset: Preset::Default("8"),
         secret: false,
     },
     Key {
@@ -411,6 +426,13 @@ static KEYS: &[Key] = &[
         doc: "How many events a process puts on timelines at once.",
         kind: Kind::Integer { min: 1, max: 1000 },
         preset: Preset::Default("8"),
+        secret: false,
+    },
+    Key {
+        name: "workers.lead_ingestion_bulk",
+        doc: "How many events of campaigns a process puts on timelines at once. Few, so that sending comes first.",
+        kind: Kind::Integer { min: 1, max: 1000 },
+        preset: Preset::Default("1"),
         secret: false,
     },
     Key {

@@ -148,6 +148,8 @@ pub struct DkimKey {
     pub domain: Option<String>,
     pub selector: String,
     pub key_file: Option<PathBuf>,
+    /// Of other domains: `domain=file` or `domain:selector=file`.
+    pub others: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -270,6 +272,7 @@ fn workers(from: &Source<'_>) -> Workers {
     Workers {
         concurrency: vec![
             ("transactional-email", from.count("workers.transactional_email")),
+            ("confirmation-mail", from.count("workers.confirmation_mail")),
             ("campaign-email", from.count("workers.campaign_email")),
             ("campaign-steps", from.count("workers.campaign_steps")),
             ("sequence-steps", from.count("workers.sequence_steps")),
@@ -278,6 +281,7 @@ fn workers(from: &Source<'_>) -> Workers {
             ("inbox-posts", from.count("workers.inbox_posts")),
             ("reminder-steps", from.count("workers.reminder_steps")),
             ("lead-ingestion", from.count("workers.lead_ingestion")),
+            ("lead-ingestion-bulk", from.count("workers.lead_ingestion_bulk")),
             ("segment-processing", from.count("workers.segment_processing")),
             ("ses-webhooks", from.count("workers.ses_webhooks")),
             ("email-events", from.count("workers.email_events")),
@@ -339,6 +343,10 @@ fn mail(from: &Source<'_>) -> Mail {
             domain: from.maybe_text("mail.dkim_domain"),
             selector: from.text("mail.dkim_selector"),
             key_file: from.maybe_text("mail.dkim_key_file").map(PathBuf::from),
+            others: match from.maybe_text("mail.dkim_keys") {
+                Some(keys) => keys.split(',').map(|key| key.trim().to_owned()).collect(),
+                None => Vec::new(),
+            },
         },
     }
 }

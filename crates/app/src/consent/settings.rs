@@ -1,11 +1,17 @@
 //! `tidings settings`.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use jiff::civil::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidings_access::Cx;
 use tidings_delivery::eligibility::settings::{self, Sending, Zone, cap_of, quiet_of};
+use tidings_delivery::templates::display_names::{self, DisplayNames};
 use tidings_leads::identity::{self, Policy};
 use tidings_signals::replies::settings::{self as replies, PassOn};
 
@@ -22,7 +28,8 @@ Examples:
   tidings settings sending --quiet-from 21:00 --quiet-until 08:00 --quiet-zone Europe/Berlin
   tidings settings sending     nothing waits any more
   tidings settings identity flag
-  tidings settings replies support@example.org")]
+  tidings settings replies support@example.org
+  tidings settings display-names names.json")]
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
     within: Within,
@@ -64,6 +71,12 @@ enum SettingsCommand {
         #[arg(value_name = "ADDRESS")]
         forward_to: Option<PassOn>,
     },
+    /// Show or set what values of attributes are called in templates
+    DisplayNames {
+        /// JSON with all of them, as they are shown: {"names": {"planName": {"pro": "Professional"}}}; `-` is stdin
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
@@ -98,6 +111,7 @@ async fn answer(command: SettingsCommand, open: &Open, cx: &Cx) -> Result<(), Fa
         SettingsCommand::Show => settings::show(cx).await?,
         SettingsCommand::Identity { shared } => return identities(shared, open, cx).await,
         SettingsCommand::Replies { forward_to } => return pass_on(forward_to, open, cx).await,
+        SettingsCommand::DisplayNames { file } => return names(file.as_deref(), open, cx).await,
         SettingsCommand::Sending {
             frequency_cap_count,
             frequency_cap_hours,
@@ -133,6 +147,35 @@ async fn pass_on(to: Option<PassOn>, open: &Open, cx: &Cx) -> Result<(), Failure
         None => replies::show(cx).await?,
     };
     open.print(&serde_json::json!({ "forward_to": now.to_string() }))
+}
+
+async fn names(file: Option<&Path>, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    if let Some(path) = file {
+        let text = match path == Path::new("-") {
+            true => io::read_to_string(io::stdin()),
+            false => fs::read_to_string(path),
+        };
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        display_names::set(cx, &parse_names(&text)?).await?;
+    }
+    let all = display_names::get(cx).await?;
+    let all: BTreeMap<_, _> = all.iter().collect();
+    open.print(&serde_json::json!({ "names": all }))
+}
+
+fn parse_names(text: &str) -> Result<DisplayNames, Failure> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Written {
+        names: serde_json::Map<String, serde_json::Value>,
+    }
+    let read: Written = serde_json::from_str(text)
+        .map_err(|error| Failure::usage(format!("the file is not right: {error}")))?;
+    DisplayNames::parse(read.names).map_err(|faults| {
+        let told: Vec<_> =
+            faults.iter().map(|fault| format!("{}: {}", fault.field, fault.message)).collect();
+        Failure::usage(told.join("; "))
+    })
 }
 
 fn minute(text: &str) -> Result<Time, &'static str> {

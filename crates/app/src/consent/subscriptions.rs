@@ -138,8 +138,12 @@ async fn answer(
                 None => client,
             };
             let whom = Whom::Email(email);
+            let asks = an_only_client(cx, asks).await?;
             let cmd = Subscribe { whom, audience, client, confirmed, act: act(reason) };
-            let outcome = subscriptions::subscribe(cx, cmd).await?;
+            let outcome = match asks {
+                Some(asks) => subscriptions::subscribe_and_ask(cx, cmd, asks).await?,
+                None => subscriptions::subscribe(cx, cmd).await?,
+            };
             let confirmation = confirm(cx, config, asks, &outcome).await?;
             return open.print(&ShownOutcome { confirmation, ..outcome.into() });
         }
@@ -162,15 +166,16 @@ async fn confirm(
     asks: Option<ClientId>,
     outcome: &Outcome,
 ) -> Result<Option<ShownConfirmation>, Failure> {
-    let waiting = outcome.subscription.as_ref().filter(|_| outcome.to_confirm);
-    let Some(subscription) = waiting.map(|waiting| waiting.id) else { return Ok(None) };
-    let Some(client) = an_only_client(cx, asks).await? else {
+    let (Some(waiting), Some(send)) = (&outcome.subscription, outcome.to_confirm) else {
+        return Ok(None);
+    };
+    let Some(client) = asks else {
         let reason = "name the client that asks with --confirm-as".to_owned();
         return Ok(Some(ShownConfirmation { reason: Some(reason), ..shown("refused") }));
     };
     let links = Links::load(cx.database(), &config.http.public_url, cx.now()).await?;
     let messages = Messages::new(Templates::default());
-    let ask = Ask { subscription, client };
+    let ask = Ask { subscription: waiting.id, client, send };
     Ok(match ask_once_subscribed(cx, &messages, &links, ask).await? {
         Asked::Accepted(accepted) => Some(ShownConfirmation {
             message_id: Some(accepted.id.get()),
@@ -319,7 +324,7 @@ impl From<Outcome> for ShownOutcome {
             contact_id: outcome.contact.get(),
             subscription: outcome.subscription.map(Into::into),
             unsubscribed_from_everything: outcome.left_everything,
-            to_confirm: outcome.to_confirm,
+            to_confirm: outcome.to_confirm.is_some(),
             confirmation: None,
             changed: outcome.changed,
         }

@@ -18,7 +18,7 @@ pub(super) const USER: &str = "demo";
 
 /// Publishes them, and tells how many there are then. Posts have ids, so in a folder that is kept nothing comes again.
 pub(super) async fn fill(cx: &Cx, runtime: &Runtime) -> Result<Counts, Failure> {
-    let reader = Reader { inbox: INBOX.parse()?, uid: USER.parse()? };
+    let reader = Reader { inbox: INBOX.parse()?, uid: USER.parse()?, let_in: None };
     let own = || To::Users(vec![USER.to_owned()]);
     let posts = [
         (

@@ -146,6 +146,7 @@ fn answer(mail: &Mail) -> Option<String> {
 async fn work(workers: &[Worker]) -> Result<(), Failure> {
     let wanted = [
         &queues::LEAD_INGESTION,
+        &queues::LEAD_INGESTION_BULK,
         &queues::MEMORY_PROCESSING,
         &queues::FEATURE_PROCESSING,
         &queues::SEGMENT_PROCESSING,

@@ -71,16 +71,18 @@ async fn check_ses(_: &Config) -> Finding {
     Finding::fail("mail", failure.message(), remedy)
 }
 
-fn check_dkim(config: &Config) -> Option<Finding> {
+fn check_dkim(config: &Config) -> Vec<Finding> {
     match outlet::dkim(config) {
-        Ok(None) => None,
-        Ok(Some(dkim)) => {
-            let (name, record) = dkim.record();
-            Some(Finding::ok("dkim", format!("DNS must have, as TXT at {name}: {record}")))
+        Ok(keys) => {
+            let records = keys.iter().map(tidings_mail::Dkim::record);
+            let told = records.map(|(name, record)| {
+                Finding::ok("dkim", format!("DNS must have, as TXT at {name}: {record}"))
+            });
+            told.collect()
         }
         Err(failure) => {
             let remedy = failure.advice().unwrap_or("see the message").to_owned();
-            Some(Finding::fail("dkim", failure.message(), remedy))
+            vec![Finding::fail("dkim", failure.message(), remedy)]
         }
     }
 }

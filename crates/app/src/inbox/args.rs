@@ -236,7 +236,8 @@ pub(super) enum SettingsCommand {
     #[command(after_help = "\
 Examples:
   tidings inbox settings set --ttl 90d --look-back 3d
-  tidings inbox settings set --allow-origin https://app.example.org --allow-origin http://localhost:3000")]
+  tidings inbox settings set --allow-origin https://app.example.org --allow-origin http://localhost:3000
+  tidings inbox settings set --no-ttl --no-origins")]
     Set {
         /// A name for operators
         #[arg(long)]
@@ -244,12 +245,21 @@ Examples:
         /// How long messages live: days, minutes or seconds, like 30d
         #[arg(long, value_name = "TIME")]
         ttl: Option<String>,
+        /// Messages live for 30 days again, where their inbox says nothing else
+        #[arg(long, conflicts_with = "ttl")]
+        no_ttl: bool,
         /// How old public messages may be that a new user sees, like 7d
         #[arg(long, value_name = "TIME")]
         look_back: Option<String>,
+        /// A new user sees the public messages of 7 days again
+        #[arg(long, conflicts_with = "look_back")]
+        no_look_back: bool,
         /// A web page's origin that may read inboxes; can be given more than once, and replaces those before
         #[arg(long = "allow-origin", value_name = "ORIGIN")]
         allow_origins: Vec<String>,
+        /// No web page of another origin may read inboxes any more
+        #[arg(long, conflicts_with = "allow_origins")]
+        no_origins: bool,
     },
 }
 
@@ -278,6 +288,9 @@ Examples:
         /// How long messages of a category live, or of all others (default); can be given more than once, and replaces those before
         #[arg(long = "ttl", value_name = "CATEGORY=TIME", value_parser = time)]
         times: Vec<(String, String)>,
+        /// Messages live as long as the settings of the workspace say again
+        #[arg(long, conflicts_with = "times")]
+        no_ttl: bool,
     },
     /// Forget the configuration of an inbox; its messages stay
     Delete {

@@ -76,11 +76,11 @@ async fn answer(command: InboxCommand, open: &Open, cx: &Cx) -> Result<(), Failu
         }
         C::List(args) => list(open, cx, &inbox, args).await,
         C::Counts { inbox: key, user } => {
-            let reader = Reader { inbox: key, uid: user };
+            let reader = Reader { inbox: key, uid: user, let_in: None };
             open.print(&CountsShown::from(read::counts(cx, &inbox, &reader).await?))
         }
         C::Show { inbox: key, user, id } => {
-            let reader = Reader { inbox: key, uid: user };
+            let reader = Reader { inbox: key, uid: user, let_in: None };
             let found = read::message(cx, &inbox, &reader, &id).await?;
             open.print(&MessageShown::from(found.ok_or_else(|| not_his(&reader, &id))?))
         }
@@ -90,7 +90,7 @@ async fn answer(command: InboxCommand, open: &Open, cx: &Cx) -> Result<(), Failu
         C::Archive(args) => mark(open, cx, &inbox, Mark::Archive, args).await,
         C::Unarchive(args) => mark(open, cx, &inbox, Mark::Unarchive, args).await,
         C::ReadAll { inbox: key, user, category, up_to } => {
-            let reader = Reader { inbox: key, uid: user };
+            let reader = Reader { inbox: key, uid: user, let_in: None };
             let what = ReadAll { category, up_to };
             marks::read_all(cx, &inbox, &reader, what).await?;
             open.print(&CountsShown::from(read::counts(cx, &inbox, &reader).await?))
@@ -143,7 +143,7 @@ async fn posts(open: &Open, cx: &Cx, key: &InboxKey, limit: usize) -> Result<(),
 }
 
 async fn list(open: &Open, cx: &Cx, inbox: &Inbox, args: ListArgs) -> Result<(), Failure> {
-    let reader = Reader { inbox: args.inbox, uid: args.user };
+    let reader = Reader { inbox: args.inbox, uid: args.user, let_in: None };
     let (mut out, mut cursor, mut left) = (open.out(), None, args.limit);
     while left > 0 {
         let listing = Listing {
@@ -173,7 +173,7 @@ async fn mark(
     mark: Mark,
     args: MarkArgs,
 ) -> Result<(), Failure> {
-    let reader = Reader { inbox: args.inbox, uid: args.user };
+    let reader = Reader { inbox: args.inbox, uid: args.user, let_in: None };
     let mut out = open.out();
     for receipt in marks::mark(cx, inbox, &reader, mark, &args.ids).await? {
         out.json(&ReceiptShown::from(receipt))?;
@@ -194,7 +194,12 @@ async fn check_counts(open: &Open, cx: &Cx, inbox: &Inbox, repair: bool) -> Resu
     written?;
     out.json(&VerifiedShown::from(verified))?;
     out.finish()?;
-    match verified.drifts - verified.repaired {
+    match verified.left() {
+        0 if verified.unreadable > 0 => {
+            let what = format!("the counts of {} inboxes cannot be read", verified.unreadable);
+            Err(Failure::failed(what)
+                .hint("the log names the workspace and what is wrong with them"))
+        }
         0 if verified.unsettled > 0 => {
             let what = format!("nothing can be said of {} inboxes", verified.unsettled);
             Err(Failure::failed(what).hint("they kept changing; ask again when less is going on"))
@@ -208,7 +213,7 @@ async fn check_counts(open: &Open, cx: &Cx, inbox: &Inbox, repair: bool) -> Resu
 const REPAIR: &str = "`tidings inbox verify --repair` puts them right";
 
 fn not_his(reader: &Reader, id: &MessageId) -> Failure {
-    let Reader { inbox, uid } = reader;
+    let Reader { inbox, uid, .. } = reader;
     Failure::failed(format!("{uid} has no message {id} in the inbox {inbox}, or not any more"))
         .hint(format!("`tidings inbox list {inbox} {uid}` shows those that there are"))
 }

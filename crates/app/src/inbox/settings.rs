@@ -15,14 +15,26 @@ use crate::open::Open;
 
 pub(super) async fn tenant(open: &Open, cx: &Cx, command: SettingsCommand) -> Result<(), Failure> {
     let now = settings::tenant(cx).await?;
-    let SettingsCommand::Set { title, ttl, look_back, allow_origins } = command else {
+    let SettingsCommand::Set {
+        title,
+        ttl,
+        no_ttl,
+        look_back,
+        no_look_back,
+        allow_origins,
+        no_origins,
+    } = command
+    else {
         return open.print(&SettingsShown::from(now));
     };
+    let ttl_now = now.ttl.filter(|_| !no_ttl).map(|ttl| ttl.to_string());
+    let look_back_now = now.look_back.filter(|_| !no_look_back).map(|time| time.to_string());
+    let keeps_origins = allow_origins.is_empty() && !no_origins;
     let new = NewSettings {
         title: title.unwrap_or(now.title),
-        ttl: ttl.or_else(|| now.ttl.map(|ttl| ttl.to_string())),
-        look_back: look_back.or_else(|| now.look_back.map(|time| time.to_string())),
-        allowed_origins: if allow_origins.is_empty() { now.allowed_origins } else { allow_origins },
+        ttl: ttl.or(ttl_now),
+        look_back: look_back.or(look_back_now),
+        allowed_origins: if keeps_origins { now.allowed_origins } else { allow_origins },
         uid: SENDER.to_owned(),
     };
     open.print(&SettingsShown::from(put_tenant(cx, new).await.map_err(refused)?))
@@ -35,13 +47,14 @@ pub(super) async fn of_inbox(open: &Open, cx: &Cx, command: ConfigCommand) -> Re
             let found = inbox(cx, &key).await?.ok_or_else(|| missing(&key))?;
             open.print(&ConfigurationShown::of(key.as_str(), found))
         }
-        ConfigCommand::Set { inbox: key, title, description, times } => {
+        ConfigCommand::Set { inbox: key, title, description, times, no_ttl } => {
             let now = inbox(cx, &key).await?.unwrap_or_default();
+            let keeps_times = times.is_empty() && !no_ttl;
             let before = now.ttl.into_iter().map(|(name, ttl)| (name, ttl.to_string()));
             let new = NewConfiguration {
                 title: title.unwrap_or(now.title),
                 description: description.unwrap_or(now.description),
-                ttl: if times.is_empty() { before.collect() } else { times.into_iter().collect() },
+                ttl: if keeps_times { before.collect() } else { times.into_iter().collect() },
                 uid: SENDER.to_owned(),
             };
             let made = put_inbox(cx, &key, new).await.map_err(refused)?;

@@ -71,6 +71,7 @@ pub(super) struct MessageShown {
     body: Value,
     cta_uri: Option<String>,
     category: Option<String>,
+    label: Option<String>,
     sender: String,
     public: bool,
     unread: bool,
@@ -94,6 +95,7 @@ impl From<Shown> for MessageShown {
             body,
             cta_uri,
             category: message.category.map(String::from),
+            label: message.label,
             sender: message.sender,
             public: shown.is_public,
             unread: shown.is_unread,
@@ -238,11 +240,12 @@ pub(super) struct VerifiedShown {
     drifts: u64,
     repaired: u64,
     unsettled: u64,
+    unreadable: u64,
 }
 
 impl From<Verified> for VerifiedShown {
     fn from(verified: Verified) -> Self {
-        let Verified { inboxes, items, drifts, repaired, unsettled } = verified;
-        Self { inboxes, items, drifts, repaired, unsettled }
+        let Verified { inboxes, items, drifts, repaired, unsettled, unreadable } = verified;
+        Self { inboxes, items, drifts, repaired, unsettled, unreadable }
     }
 }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tidings_access::{ClientId, Cx, Limit, Slug, clients};
+use tidings_delivery::eligibility::Verdict;
 use tidings_delivery::ledger::Source;
 use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{
@@ -197,11 +198,13 @@ async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
 }
 
 async fn dry_run(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
-    let send = asked(cx, args).await?;
+    // Whether its key was used before says nothing of the mail.
+    let send = Send { idempotency_key: None, ..asked(cx, args).await? };
     let made = Messages::new(Templates::default()).dry_run(cx, &send).await;
     let made = made.map_err(not_accepted)?;
     open.print(&json!({
         "would_deliver": made.would_deliver(),
+        "reason": reason(&made.decision.verdict),
         "from_email": made.from_email,
         "from_name": made.from_name,
         "reply_to": made.reply_to,
@@ -210,6 +213,15 @@ async fn dry_run(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
         "html": made.rendered.html,
         "text": made.rendered.text,
     }))
+}
+
+/// Why it would not go out now.
+fn reason(verdict: &Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::Send => None,
+        Verdict::Skip(reason) => Some(reason.as_str()),
+        Verdict::Defer { reason, .. } => Some(reason.as_str()),
+    }
 }
 
 async fn events(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {

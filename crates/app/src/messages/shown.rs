@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tidings_delivery::transactional::{Accepted, Found, Message};
+use tidings_delivery::transactional::{Accepted, Found, LateCopy, Message};
 
 #[derive(Serialize)]
 pub(super) struct AcceptedShown {
@@ -41,6 +41,8 @@ pub(super) struct MessageShown {
     attempts: i64,
     provider: Option<String>,
     provider_message_id: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    late_copies: Vec<LateCopy>,
     created_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled_at: Option<Timestamp>,
@@ -83,6 +85,7 @@ impl From<Message> for MessageShown {
             attempts: message.attempts,
             provider: message.provider,
             provider_message_id: message.provider_message_id,
+            late_copies: message.late_copies,
             created_at: message.times.created_at,
             scheduled_at: message.times.scheduled_at,
             handed_at: message.times.handed_at,

@@ -8,10 +8,14 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 use tidings_access::{Cx, Slug};
+use tidings_delivery::confirmation;
 use tidings_people::contacts::{Filter, Tag};
 use tidings_people::export::{Export, Format};
-use tidings_people::import::{self, Assignment, Counts, Event, ImportError, Settings};
+use tidings_people::import::{
+    self, Assignment, Confirmation, Counts, Event, ImportError, Settings,
+};
 
+use crate::consent::{an_only_client, the_client};
 use crate::failure::Failure;
 use crate::open::Open;
 use crate::output::say;
@@ -36,6 +40,12 @@ pub(super) struct ImportArgs {
     /// Where the people come from and by what right they are written to; kept as proof
     #[arg(long, value_name = "TEXT")]
     source: Option<String>,
+    /// They have confirmed it elsewhere, as --source says: nobody is asked, even if the audience wants confirmations
+    #[arg(long, requires = "audience")]
+    confirmed: bool,
+    /// The client that asks for the confirmations that an audience wants; without it the only one that there is
+    #[arg(long, value_name = "CLIENT", requires = "audience", conflicts_with = "confirmed")]
+    confirm_as: Option<Slug>,
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -56,10 +66,16 @@ pub(super) struct ExportArgs {
 pub(super) async fn import(args: ImportArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let file = source_of(&args.file)?;
     let mut report = Report::new(args.errors.as_deref())?;
+    let confirmation = match (args.confirmed, &args.audience) {
+        (true, _) => Confirmation::Given,
+        (false, Some(audience)) => asked_by(cx, audience, args.confirm_as).await?,
+        (false, None) => Confirmation::default(),
+    };
     let settings = Settings {
         assignments: args.assignments,
         tags: args.tags.into_iter().collect(),
         audience: args.audience,
+        confirmation,
         source: args.source.unwrap_or_else(|| name_of(&args.file)),
     };
     let tell = |event: Event<'_>| report.take(&event);
@@ -72,6 +88,20 @@ pub(super) async fn import(args: ImportArgs, open: &Open, cx: &Cx) -> Result<(),
     let mut shown = serde_json::to_value(counts)?;
     shown["dry_run"] = json!(args.dry_run);
     open.print(&shown)
+}
+
+/// Who asks people to confirm, if the audience has them asked.
+async fn asked_by(cx: &Cx, audience: &Slug, named: Option<Slug>) -> Result<Confirmation, Failure> {
+    let named = match named {
+        Some(slug) => Some(the_client(cx, slug).await?),
+        None => None,
+    };
+    if !confirmation::asks(cx, audience.clone()).await?.map_err(Failure::usage)? {
+        return Ok(Confirmation::Ask(None));
+    }
+    let client = an_only_client(cx, named).await?;
+    let nobody = || Failure::usage("name the client that asks with --confirm-as");
+    Ok(Confirmation::Ask(Some(client.ok_or_else(nobody)?)))
 }
 
 pub(super) async fn export(

@@ -290,6 +290,10 @@ fn install_metrics() -> Result<PrometheusHandle, Failure> {
         DRIFT_METRIC,
         "Counts of inboxes that were wrong when they were last counted anew."
     );
+    metrics::describe_counter!(
+        "tidings_stream_trimmed_total",
+        "Streams that were read too late to have all that was not read before."
+    );
     metrics::describe_counter!(UNREADABLE_METRIC, "Items of inboxes that could not be read.");
     Ok(handle)
 }

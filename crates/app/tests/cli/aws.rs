@@ -65,7 +65,7 @@ fn messages_come_through_dynamodb_postgresql_and_sqs() {
     let summary = world.ok(&["queues", "probe", "--count", "120"]);
     assert!(summary.contains("\"sent\":120,\"handled\":120,"), "{summary}");
     server.stop();
-    assert_eq!(world.ok(&["queues", "list"]).lines().count(), 18);
+    assert_eq!(world.ok(&["queues", "list"]).lines().count(), 20);
     assert!(!world.path("tidings.db").exists());
 }
 

@@ -198,7 +198,7 @@ impl Mailing {
 /// The leases of a server that is dead end, as they do after minutes, and its batches come again; those of the living
 /// come again too, which must do no harm.
 async fn end_leases(database: Database, process: u32) -> Result<Left, DatabaseError> {
-    let end = database.write(move |tx| {
+    let end = database.write_committed(move |tx| {
         let of_it = format!("{process}-%");
         let sql = "SELECT count(*) FROM campaign_recipients
                    WHERE status = 'claimed' AND handed_at IS NOT NULL AND claimed_by LIKE $1";

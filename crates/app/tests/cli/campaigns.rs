@@ -111,6 +111,64 @@ fn what_is_wrong_is_told_and_says_what_to_do() {
     insta::assert_snapshot!("campaign_resume", resume.stderr);
 }
 
+/// What a header of a mail says, without its brackets.
+fn header(mail: &str, name: &str) -> String {
+    let line = mail.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_matches(['<', '>']).to_owned()
+}
+
+/// Over SMTP nothing else is heard of bounces and complaints.
+#[test]
+fn reports_that_come_by_mail_stop_it() {
+    let bounce = include_str!("../../../mail/tests/reports/postfix.eml");
+    let complaint = include_str!("../../../mail/tests/reports/complaint.eml");
+    for (report, count, reason) in [(bounce, 3, "bounces"), (complaint, 1, "complaints")] {
+        let world = begin();
+        let people: String = (0..37).map(|number| format!("p{number}@example.org\n")).collect();
+        world.write("more.csv", &format!("email\n{people}"));
+        world.ok(&["contacts", "import", "more.csv", "--audience", "newsletter", "--source", "x"]);
+        let server = world.serve(&[]);
+        world.ok(&[&SPRING[..], &["--no-follow", "--rate-per-hour", "3600"]].concat());
+        let sent = |listed: &str| listed.lines().count() >= count;
+        let listed = lines(&world.until(&["mail", "list"], sent));
+        for (number, mail) in listed.iter().take(count).enumerate() {
+            let raw = world.ok(&["mail", "show", &mail["id"].to_string(), "--raw"]);
+            let about = report
+                .replace("OURS", &header(&raw, "Message-ID"))
+                .replace("bob@example.org", &header(&raw, "To"))
+                .replace("4bYQ0z1x2yz@", &format!("report-{number}@"));
+            let told = world.run_with_input(&["events", "inbound", "-"], &about);
+            assert!(told.stdout.contains(&reason[..6]), "{} {}", told.stdout, told.stderr);
+        }
+        let paused = world.until(&["campaign", "show", "spring"], |shown| {
+            shown.contains("\"status\":\"paused\"")
+        });
+        assert_eq!(lines(&paused)[0]["pause_reason"], reason);
+        let mails = world.ok(&["mail", "list"]).lines().count();
+        assert!(mails < 40, "{mails}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_campaign_is_made_of_a_yaml_file_and_duplicated() {
+    let world = begin();
+    let yaml = "external_key: spring\nname: Spring\naudience: newsletter\nfilter: {tag: beta}\n\
+                subject: Hello\ntext: |\n  One\n  Two\n";
+    world.write("spring.yaml", yaml);
+    world.ok(&["campaign", "create", "--file", "spring.yaml"]);
+    let flags = ["--key", "summer", "--name", "Summer", "--subject", "Once more"];
+    let made = world.ok(&[&["campaign", "duplicate", "spring"][..], &flags].concat());
+    assert_eq!(lines(&made)[0]["status"], "draft");
+    let shown = &lines(&world.ok(&["campaign", "show", "summer"]))[0];
+    assert_eq!(shown["subject"], "Once more");
+    assert_eq!((&shown["text"], &shown["filter"]["tag"]), (&"One\nTwo\n".into(), &"beta".into()));
+    world.write("wrong.yaml", "name: [\n");
+    let wrong = world.run(&["campaign", "create", "--file", "wrong.yaml"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.stderr.contains("wrong.yaml is not YAML: line "), "{}", wrong.stderr);
+}
+
 /// Every block of the guide that is for a shell, from top to bottom.
 #[test]
 fn the_guide_can_be_followed_to_the_letter() {
@@ -120,5 +178,26 @@ fn the_guide_can_be_followed_to_the_letter() {
     let world = World::new();
     let server = world.serve(&[]);
     world.follow(&blocks);
+    server.stop();
+}
+
+#[test]
+fn a_campaign_that_was_under_way_in_a_backup_waits_for_a_person() {
+    let world = begin();
+    let left = world.run(&[&SPRING[..], &["--no-follow"]].concat());
+    assert_eq!(left.code, 0, "{}", left.stderr);
+    world.ok(&["backup", "copy.db"]);
+    let restored = world.run(&["restore", "--force", "copy.db"]);
+    assert!(
+        restored.stderr.contains("campaigns that were under way, and are paused now: 1"),
+        "{}",
+        restored.stderr
+    );
+    let paused = lines(&world.ok(&["campaign", "list", "--status", "paused"]));
+    assert_eq!(paused[0]["pause_reason"], "restored", "{paused:?}");
+    let server = world.serve(&[]);
+    world.ok(&["campaign", "resume", "spring"]);
+    world.ok(&["campaign", "watch", "spring"]);
+    assert_eq!(lines(&world.ok(&["mail", "list"])).len(), 3, "each once");
     server.stop();
 }

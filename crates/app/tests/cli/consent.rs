@@ -48,6 +48,23 @@ fn left_at(world: &World) -> String {
 }
 
 #[test]
+fn display_names_are_set_and_shown() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let none = r#"{"names":{}}"#;
+    assert_eq!(world.ok(&["settings", "display-names"]).trim(), none);
+    let names = r#"{"names":{"planName":{"pro":"Professional"}}}"#;
+    world.write("names.json", names);
+    assert_eq!(world.ok(&["settings", "display-names", "names.json"]).trim(), names);
+    assert_eq!(world.ok(&["settings", "display-names"]).trim(), names);
+    world.write("names.json", r#"{"names":{"plan":{"pro":1}}}"#);
+    let refused = world.run(&["settings", "display-names", "names.json"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("with Name at its end"), "{refused:?}");
+    assert_eq!(world.ok(&["settings", "display-names"]).trim(), names);
+}
+
+#[test]
 fn sending_settings_are_set_and_shown() {
     let world = World::new();
     world.ok(&["bootstrap"]);

@@ -44,6 +44,8 @@ fn a_message_is_published_read_and_taken_away() {
         "first",
         "--expires-in",
         "7d",
+        "--label",
+        "Both of you",
     ];
     let first = line(&world.ok(&publish));
     assert_eq!((&first["recipients"], &first["state"]), (&json!(2), &json!("done")));
@@ -59,6 +61,7 @@ fn a_message_is_published_read_and_taken_away() {
     let titles: Vec<_> = seen.iter().map(|message| &message["title"]).collect();
     assert_eq!(titles, ["We are back", "Hello"]);
     assert_eq!((&seen[0]["public"], &seen[1]["body"]), (&json!(true), &json!("It works.")));
+    assert_eq!((&seen[0]["label"], &seen[1]["label"]), (&json!(null), &json!("Both of you")));
     let counts = line(&world.ok(&["inbox", "counts", "app", "ada"]));
     assert_eq!(
         counts,
@@ -141,12 +144,40 @@ fn settings_and_configurations_are_changed_piece_by_piece() {
     });
     assert_eq!(listed, std::slice::from_ref(&wanted));
     assert_eq!(line(&world.ok(&["inbox", "config", "show", "app"])), wanted);
+    let config = line(&world.ok(&["inbox", "config", "set", "app", "--no-ttl"]));
+    assert_eq!((&config["title"], &config["ttl"]), (&json!("App"), &json!({})));
     world.ok(&["inbox", "config", "delete", "app"]);
     assert_eq!(world.run(&["inbox", "config", "delete", "app"]).code, 1);
     let token =
         line(&world.ok(&["inbox", "token", "ada", "--inbox", "app", "--expires-in", "600"]));
     assert!(token["token"].as_str().unwrap().starts_with("tdu_"), "{token}");
     assert!(token["refresh_token"].is_string() && token["expires_at"].is_string());
+}
+
+#[test]
+fn settings_are_taken_back_one_by_one() {
+    let world = begin();
+    let set = |what: &[&str]| line(&world.ok(&[&["inbox", "settings", "set"], what].concat()));
+    let origin = "https://app.example.org";
+    let mut wanted = set(&["--ttl", "90d", "--look-back", "3d", "--allow-origin", origin]);
+    for (back, name, before) in [
+        ("--no-ttl", "ttl", json!(null)),
+        ("--no-look-back", "look_back", json!("7d")),
+        ("--no-origins", "allowed_origins", json!([])),
+    ] {
+        assert_ne!(wanted[name], before, "{name}");
+        wanted[name] = before;
+        assert_eq!(set(&[back]), wanted, "{back}");
+        assert_eq!(line(&world.ok(&["inbox", "settings", "show"])), wanted, "{back}");
+    }
+    // To set something and to take it back is no wish.
+    for both in [
+        &["--no-ttl", "--ttl", "1d"],
+        &["--no-look-back", "--look-back", "1d"],
+        &["--no-origins", "--allow-origin", origin],
+    ] {
+        assert_eq!(world.run(&[&["inbox", "settings", "set"], &both[..]].concat()).code, 2);
+    }
 }
 
 #[test]

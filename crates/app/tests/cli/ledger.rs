@@ -11,14 +11,20 @@ pub(crate) enum Ledger {
 }
 
 impl Ledger {
-    /// A world whose servers keep everything here and send to the sink over so many connections, as fast as they may.
-    pub(crate) fn world(&self, sink: &SmtpSink, connections: u32, per_second: u32) -> World {
+    /// A world whose servers keep everything here.
+    pub(crate) fn store(&self) -> World {
         let mut world = World::new();
         if let Self::Postgres(postgres) = self {
             world.set("TIDINGS_STORE__ENGINE", "postgres");
             world.set("TIDINGS_POSTGRES__URL", &postgres.url);
             world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
         }
+        world
+    }
+
+    /// The same, and they send to the sink over so many connections, as fast as they may.
+    pub(crate) fn world(&self, sink: &SmtpSink, connections: u32, per_second: u32) -> World {
+        let mut world = self.store();
         world.set("TIDINGS_MAIL__PROVIDER", "smtp");
         world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
         world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());

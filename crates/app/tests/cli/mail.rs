@@ -119,6 +119,14 @@ fn the_doctor_says_whether_mail_can_leave() {
     let path = world.path("dkim.pem");
     world.set("TIDINGS_MAIL__DKIM_KEY_FILE", path.to_str().unwrap());
     assert!(mail_lines(&world).contains("tidings._domainkey.example.org: v=DKIM1; k=ed25519; p="));
+    world.set("TIDINGS_MAIL__DKIM_KEYS", "shop.example");
+    assert!(mail_lines(&world).contains("names no file"));
+    let path = path.to_str().unwrap();
+    let keys = format!("shop.example={path}, news.example:2026={path}");
+    world.set("TIDINGS_MAIL__DKIM_KEYS", &keys);
+    for name in ["tidings._domainkey.shop.example", "2026._domainkey.news.example"] {
+        assert!(mail_lines(&world).contains(&format!("{name}: v=DKIM1;")), "{name}");
+    }
 }
 
 #[test]

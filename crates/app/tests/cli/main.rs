@@ -16,6 +16,8 @@ mod doctor;
 mod events;
 mod help;
 mod inbox;
+mod inbox_crowd;
+mod inbox_kill;
 mod items;
 mod kill;
 #[cfg(feature = "aws")]

@@ -98,6 +98,44 @@ fn what_a_folder_does_not_name_stays_as_it_is() {
 }
 
 #[test]
+fn what_changes_is_shown_line_by_line() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let files = |name: &str, plan: &str| {
+        let topics = format!("[[topics]]\nslug = \"news\"\nname = \"{name}\"\n");
+        let audiences = format!("[[audiences]]\nslug = \"all\"\nname = \"{name}\"\n");
+        let segment = format!("condition: {{ attribute: plan, equals: {plan} }}\n");
+        let files = [
+            ("topics.toml", topics.as_str()),
+            ("audiences.toml", &audiences),
+            ("segments/vip.yaml", &segment),
+        ];
+        write(folder.path(), &files);
+    };
+    files("News", "pro");
+    world.ok(&["apply", path, "--yes"]);
+    files("Novelties", "free");
+    let shown = world.ok(&["apply", path, "--dry-run"]);
+    assert_snapshot!("apply_diff", shown);
+}
+
+#[test]
+fn a_folder_that_finds_no_room_writes_nothing() {
+    let world = World::new();
+    world.ok(&["bootstrap"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let topics = (0..101).map(|at| format!("[[topics]]\nslug = \"t{at}\"\nname = \"T\"\n"));
+    write(folder.path(), &[("topics.toml", &topics.collect::<String>())]);
+    let refused = world.run(&["apply", path, "--yes"]);
+    let told = "topics.toml: a workspace has at most 100 topics";
+    assert!(refused.code == 1 && refused.stderr.contains(told), "{refused:?}");
+    assert_eq!(world.ok(&["topics", "list"]), "");
+}
+
+#[test]
 fn a_confirmation_needs_a_template_that_is_there_or_comes() {
     let world = World::new();
     world.ok(&["bootstrap"]);

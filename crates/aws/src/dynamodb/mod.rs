@@ -35,6 +35,7 @@ use crate::trouble::Trouble;
 pub use outbox::DynamoOutbox;
 use store::{Counter, Store};
 use stream::Bookmarks;
+pub use stream::TRIMMED_METRIC;
 pub use timers::DynamoTimers;
 use timers::NotedHours;
 pub use workspaces::Workspaces;

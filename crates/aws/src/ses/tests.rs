@@ -10,7 +10,7 @@ use crate::trouble::Trouble;
 
 fn word(error: &SendError) -> &'static str {
     match error {
-        SendError::Refused(_) => "refused",
+        SendError::Refused(_) | SendError::NoSuchAddress { .. } => "refused",
         SendError::Later(_) => "later",
         SendError::Throttled { .. } => "throttled",
         SendError::Closed(_) => "closed",

@@ -17,6 +17,7 @@ use tidings_kernel::{
     Accepted, Clock, Mail, Outbox as _, Queue, SendError, Sender, TimerEngine as _, Workspace,
 };
 use tidings_sql::{Database, SqlQueues};
+use tidings_testbed::dying_engine;
 use tidings_testkit::FakeClock;
 
 use crate::server::{Server, connect};
@@ -33,7 +34,7 @@ impl Sender for Provider {
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
         self.0.lock().unwrap().push(mail.clone());
-        Ok(Accepted { provider_id: Some("p-1".to_owned()) })
+        Ok(Accepted::by_all(Some("p-1".to_owned())))
     }
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct Shop {
     pub(crate) access: Access,
     pub(crate) client: ClientId,
     pub(crate) provider: Arc<Provider>,
+    engine: Arc<DynamoDb>,
     clock: Arc<FakeClock>,
     queues: Arc<SqlQueues>,
     outbox: DynamoOutbox,
@@ -65,13 +67,24 @@ impl Shop {
         let all =
             || -> Arc<dyn Workspaces> { Arc::new(vec!["acme".parse::<Workspace>().unwrap()]) };
         let outbox = DynamoOutbox::new(Arc::clone(&engine), all());
-        let timers = DynamoTimers::new(engine, all());
-        Self { access, client, provider: Arc::default(), clock, queues, outbox, timers, server }
+        let timers = DynamoTimers::new(Arc::clone(&engine), all());
+        let provider = Arc::default();
+        Self { access, client, provider, engine, clock, queues, outbox, timers, server }
+    }
+
+    /// For whoever dies at this call of the items: before it, or after.
+    pub(crate) fn dying(&self, place: isize, after: bool) -> Access {
+        let engine = dying_engine(Arc::clone(&self.engine) as Arc<_>, place, after);
+        Access::new(self.access.database().clone(), engine, Arc::clone(&self.clock) as Arc<_>)
     }
 
     pub(crate) async fn cx(&self) -> Cx {
-        let found = workspaces::find(&self.access, "acme".parse().unwrap()).await.unwrap();
-        self.access.inside(&found, Actor::Operator)
+        Self::inside(&self.access).await
+    }
+
+    pub(crate) async fn inside(access: &Access) -> Cx {
+        let found = workspaces::find(access, "acme".parse().unwrap()).await.unwrap();
+        access.inside(&found, Actor::Operator)
     }
 
     /// Takes what was promised to its queues. Tells how much that was.
@@ -93,10 +106,18 @@ impl Shop {
 
     /// What sends the mails of a queue.
     pub(crate) async fn mailing(&self, templates: Templates) -> Arc<dyn Handler> {
+        self.mailing_as(&self.access, templates).await
+    }
+
+    pub(crate) async fn mailing_as(
+        &self,
+        access: &Access,
+        templates: Templates,
+    ) -> Arc<dyn Handler> {
         let now = self.access.now();
         let links = Links::load(self.access.database(), "https://mail.example.org", now).await;
         let worker = transactional::Worker {
-            access: self.access.clone(),
+            access: access.clone(),
             templates,
             links: links.unwrap(),
             sender: Arc::clone(&self.provider) as Arc<dyn Sender>,

@@ -98,7 +98,7 @@ impl Sender for Capture {
             Ok::<_, DatabaseError>(id)
         });
         match keep.await {
-            Ok(id) => Ok(Accepted { provider_id: Some(format!("captured-{id}")) }),
+            Ok(id) => Ok(Accepted::by_all(Some(format!("captured-{id}")))),
             Err(error @ DatabaseError::Uncertain(_)) => {
                 Err(SendError::Uncertain(error.to_string()))
             }

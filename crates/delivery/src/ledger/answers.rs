@@ -8,8 +8,11 @@ use tidings_kernel::SendError;
 /// How long a claim holds. Whoever comes later and finds neither an answer nor the claimant calls it uncertain; an
 /// answer that comes after all still counts.
 pub const LEASE: SignedDuration = SignedDuration::from_mins(2);
-/// So often a provider says "not now" before it is a refusal for good: fewer than a queue hands a message over.
+/// So often a provider says "not now" before it is a refusal for good.
 pub const MOST_REFUSALS: u32 = 10;
+/// How many minutes a message waits after each "not now" but the last, a day in all: a grey list lets it through within the
+/// first hour, and who mends a server needs more.
+const NOT_NOW: [u64; MOST_REFUSALS as usize - 1] = [1, 5, 15, 30, 60, 180, 360, 360, 480];
 /// How long a message waits that cannot be sent now for a reason that is not its own.
 const PAUSE: Duration = Duration::from_secs(60);
 /// How long it waits if the provider wants us to be slower and does not say for how long.
@@ -25,6 +28,8 @@ const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     Failed,
+    /// Nobody can be reached at the address: it has come back (`turned_away`).
+    Bounced,
     /// It is tried again; it counts as a try.
     Again,
     /// It is tried again after a while, and as if nothing had been tried.
@@ -35,6 +40,7 @@ pub enum Refusal {
 pub fn refused(error: &SendError) -> Refusal {
     match error {
         SendError::Refused(_) => Refusal::Failed,
+        SendError::NoSuchAddress { .. } => Refusal::Bounced,
         SendError::Later(_) => Refusal::Again,
         SendError::Throttled { retry_after, .. } => {
             Refusal::Later(retry_after.unwrap_or(SLOWER).clamp(Duration::from_secs(1), LONGEST))
@@ -56,6 +62,13 @@ pub fn refused_again(error: &SendError, before: u32) -> Refusal {
     }
 }
 
+/// How long one message waits that the provider did not take so many times.
+pub fn not_now(refusals: i64) -> Duration {
+    let place = usize::try_from(refusals).unwrap_or(0).saturating_sub(1);
+    let minutes = NOT_NOW.get(place).or(NOT_NOW.last()).copied().unwrap_or(1);
+    Duration::from_secs(60 * minutes)
+}
+
 /// At least a second: what is due this very moment comes again at once otherwise.
 pub fn until(at: Timestamp, now: Timestamp) -> Duration {
     let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
@@ -68,7 +81,18 @@ mod tests {
 
     use tidings_kernel::SendError;
 
-    use super::{MOST_THROTTLED, Refusal, refused, refused_again};
+    use super::{MOST_REFUSALS, MOST_THROTTLED, Refusal, not_now, refused, refused_again};
+
+    #[test]
+    fn what_is_not_taken_is_tried_for_a_day() {
+        let waits: Vec<_> = (1..i64::from(MOST_REFUSALS)).map(not_now).collect();
+        assert!(waits.is_sorted());
+        let hours = waits.iter().sum::<Duration>().as_secs() / 3600;
+        assert_eq!((waits.first(), hours), (Some(&Duration::from_secs(60)), 24));
+        for odd in [i64::MIN, 0, i64::MAX] {
+            assert!(not_now(odd) >= Duration::from_secs(60), "{odd}");
+        }
+    }
 
     #[test]
     fn only_what_was_certainly_not_taken_is_sent_again() {
@@ -79,6 +103,10 @@ mod tests {
         };
         for (error, expected) in [
             (SendError::Refused(why()), Refusal::Failed),
+            (
+                SendError::NoSuchAddress { reason: why(), status: "5.1.1".to_owned() },
+                Refusal::Bounced,
+            ),
             (SendError::Later(why()), Refusal::Again),
             (throttled(None), Refusal::Later(Duration::from_secs(5))),
             (throttled(Some(0)), Refusal::Later(Duration::from_secs(1))),

@@ -1,6 +1,6 @@
 //! What the ledger says of a message, for whoever has news of it.
 
-use tidings_sql::{DatabaseError, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use crate::links::Source;
 
@@ -11,6 +11,9 @@ pub struct Message {
     pub workspace: i64,
     pub client: i64,
     pub contact: i64,
+    /// Whose mail it was, and what it was about: what its reader leaves if he says no more.
+    pub audience: Option<i64>,
+    pub topic: Option<i64>,
     /// `None` once the person is erased.
     pub email: Option<String>,
     pub template_key: Option<String>,
@@ -63,13 +66,13 @@ impl Source {
             Self::Transactional(_) => {
                 "SELECT m.id, m.workspace_id, m.client_id, m.lead_id, m.email, m.ses_message_id, m.template_key,
                         m.subject, m.sequence_id, NULL, NULL, NULL,
-                        CASE WHEN m.envelope ->> 'tracking' = 'off' THEN 0 ELSE 1 END
+                        CASE WHEN m.envelope ->> 'tracking' = 'off' THEN 0 ELSE 1 END, m.audience_id, m.topic_id
                  FROM transactional_messages m"
             }
             Self::Recipient(_) => {
                 "SELECT m.id, m.workspace_id, c.client_id, m.lead_id, m.email, m.ses_message_id, c.template_key,
                         c.subject, c.external_key, c.id, COALESCE(m.arm, c.winner), CAST(c.variants AS TEXT),
-                        c.tracking
+                        c.tracking, c.audience_id, c.topic_id
                  FROM campaign_recipients m
                  JOIN campaigns c ON c.workspace_id = m.workspace_id AND c.id = m.campaign_id"
             }
@@ -82,6 +85,23 @@ impl Source {
             Self::Recipient(_) => Self::Recipient(id),
         }
     }
+}
+
+/// Those of these messages whose person was erased.
+pub fn erased(tx: &mut Tx<'_>, sources: &[Source]) -> Result<Vec<Source>, DatabaseError> {
+    let mut gone = Vec::new();
+    for kind in [Source::Transactional(0), Source::Recipient(0)] {
+        let ids: Vec<i64> =
+            sources.iter().filter(|one| one.table() == kind.table()).map(|one| one.id()).collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let sql = format!("SELECT id FROM {} WHERE id {{among}} AND email IS NULL", kind.table());
+        for row in tx.query_among(&sql, &[], Among::Ints(&ids))? {
+            gone.push(kind.with_id(row.int(0)?));
+        }
+    }
+    Ok(gone)
 }
 
 impl Message {
@@ -144,6 +164,8 @@ fn read(source: Source, row: &Row) -> Result<Message, DatabaseError> {
         sequence_id: text(8)?.or(campaign),
         arm,
         is_tracked: row.int(12)? != 0,
+        audience: row.optional_int(13)?,
+        topic: row.optional_int(14)?,
     })
 }
 

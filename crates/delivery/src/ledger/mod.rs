@@ -5,10 +5,13 @@
 //! sends what is written down (`transactional`, and campaigns in `outreach`).
 
 pub mod answers;
+mod insist;
 pub mod marks;
 mod messages;
 pub mod news;
 pub mod tallies;
+pub mod turned_away;
 
 pub use crate::links::Source;
-pub use messages::Message;
+pub use insist::insist;
+pub use messages::{Message, erased};

@@ -33,6 +33,8 @@ const MAX_WAIT: SignedDuration = SignedDuration::from_secs(10);
 /// Who has not come again by then is served by another node, or not at all any more.
 const GRACE: SignedDuration = SignedDuration::from_secs(1);
 
+/// So much can be made at once of mails that take their turns later.
+const BUCKET: SignedDuration = SignedDuration::from_secs(1);
 /// What a node takes at once, in parts of a second's worth.
 const BLOCK: f64 = 0.1;
 /// Turns that a node has taken and not used by then are lost: used later, they would come on top of those of others.
@@ -70,6 +72,8 @@ struct State {
     /// Of the transactional lane: how many were sent away and have not come again.
     waiting: u32,
     promised: [Option<Timestamp>; 2],
+    /// How long the mails that were made here take to be handed over.
+    filled_until: Timestamp,
 }
 
 impl Pace {
@@ -84,6 +88,7 @@ impl Pace {
             last_blow: None,
             waiting: 0,
             promised: [None, None],
+            filled_until: now,
         };
         Self { state: Mutex::new(state), shared: None }
     }
@@ -133,6 +138,37 @@ impl Pace {
                 Err(NotBefore(now.saturating_add(STORE_PAUSE).unwrap_or(now)))
             }
         }
+    }
+
+    /// How many mails there is room for that are made now and take their turns when they are handed over, up to `most`. It
+    /// takes none of their turns. This node makes no more of them in a second than the provider takes, so that what somebody
+    /// waits for finds few before it. If there is no room for a single one, it says when to ask again.
+    pub async fn room(&self, lane: Lane, most: usize, now: Timestamp) -> Result<usize, NotBefore> {
+        let full = {
+            let mut state = self.state();
+            state.unfilled(lane, now)?;
+            state.full
+        };
+        let there = match &self.shared {
+            None => self.state().there(lane, now),
+            Some(shared) => match shared.look().await {
+                Ok(mut known) => {
+                    self.state().learn(&known, now);
+                    known.take((lane, most), full, now)
+                }
+                Err(error) => {
+                    tracing::warn!(error = %causes(&error), "Nobody could say whether there is room to send");
+                    return Err(NotBefore(now.saturating_add(STORE_PAUSE).unwrap_or(now)));
+                }
+            },
+        };
+        let mut state = self.state();
+        let there = there.map_err(|at| NotBefore(state.come_after(lane, at, now)))?;
+        // Another task of this node may have been quicker.
+        let room = there.min(state.unfilled(lane, now)?).min(most);
+        let takes = SignedDuration::from_secs_f64(room as f64 / state.rate);
+        state.filled_until = state.filled_until.max(now).saturating_add(takes).unwrap_or(now);
+        Ok(room)
     }
 
     /// Takes the right to hand one message over, or says when to ask again.
@@ -228,6 +264,30 @@ impl State {
         let taken = most.min(self.tokens as usize);
         self.tokens -= taken as f64;
         (taken > 0).then_some(taken)
+    }
+
+    /// How many mails this node may make beyond those that it has made, or from when on there may be one.
+    fn unfilled(&mut self, lane: Lane, now: Timestamp) -> Result<usize, NotBefore> {
+        let ahead = self.filled_until.duration_since(now).max(SignedDuration::ZERO);
+        let left = ((BUCKET - ahead).as_secs_f64() * self.rate + 0.001).floor();
+        if left >= 1.0 {
+            return Ok(left as usize);
+        }
+        let step = SignedDuration::from_secs_f64(1.0 / self.rate);
+        let at = now.saturating_add(ahead + step - BUCKET).unwrap_or(now);
+        Err(NotBefore(self.come_after(lane, at, now)))
+    }
+
+    /// How many turns could be taken of this node's own, or from when on there is one.
+    fn there(&mut self, lane: Lane, now: Timestamp) -> Result<usize, Timestamp> {
+        self.advance(now);
+        let left_to_others = lane == Lane::Campaign && self.others_wait(now);
+        let there = (self.tokens + 0.001) as usize;
+        if left_to_others || now < self.held_until || there == 0 {
+            let step = SignedDuration::from_secs_f64(1.0 / self.rate);
+            return Err(self.held_until.max(now).saturating_add(step).unwrap_or(now));
+        }
+        Ok(there)
     }
 
     /// Not before `at`, and one after the other.

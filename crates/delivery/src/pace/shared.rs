@@ -130,6 +130,19 @@ impl Shared {
         .await
     }
 
+    /// What is known, of which nothing is changed.
+    pub(super) async fn look(&self) -> Result<Known, DatabaseError> {
+        let provider = self.provider;
+        let look = self.database.glance(move |tx| {
+            let sql =
+                "SELECT used_until_us, level, blow_at, held_until, awaited_at FROM provider_pace
+                       WHERE provider = $1";
+            let rows = tx.query(sql, &[Param::Text(provider)])?;
+            rows.first().map_or(Ok(Known::NEW), read)
+        });
+        look.await
+    }
+
     pub(super) async fn blow(&self, until: Timestamp, now: Timestamp) -> Result<(), DatabaseError> {
         self.change(move |known| known.blow(until, now)).await.map(drop)
     }

@@ -1,7 +1,13 @@
 //! The send log and the profile that it may have to make.
 
+use std::time::Duration;
+
 use tidings_access::Cx;
-use tidings_kernel::{EmailAddress, Expect, Item, Query, Scan, Update, Value, tables};
+use tidings_jobs::contracts::{Contract as _, LeadIngestion};
+use tidings_kernel::{
+    EmailAddress, Expect, Item, Query, QueueEngine as _, Receive, Scan, Update, Value, queues,
+    tables,
+};
 use tidings_people::contacts::{self, Upsert};
 use tidings_people::keys;
 use tidings_testbed::{Bed, each_store};
@@ -17,7 +23,37 @@ each_store!(
     a_profile_that_is_there_is_left_alone,
     a_line_is_counted_where_it_belongs_and_once,
     a_line_past_its_time_is_not_counted_again,
+    what_nobody_waited_for_is_told_to_the_timeline,
 );
+
+/// Once, and not of what somebody waited for. A campaign delays nothing that single people do.
+async fn what_nobody_waited_for_is_told_to_the_timeline(bed: &Bed) {
+    let cx = bed.cx().await;
+    let part = |line: Line, of: &str| Line { sequence_id: Some(of.to_owned()), ..line };
+    let lines = [
+        line(&cx, 1),
+        part(line(&cx, 2), "welcome"),
+        Line { awaited: true, ..part(line(&cx, 3), "reset") },
+        part(Line { source: Source::Recipient(4), ..line(&cx, 4) }, "spring"),
+    ];
+    for _ in 0..2 {
+        record_all(&cx, &lines, None).await.unwrap();
+    }
+    let receive = Receive { max: 10, lease: Duration::from_secs(60), wait: Duration::ZERO };
+    let mut told = Vec::new();
+    for queue in [&queues::LEAD_INGESTION, &queues::LEAD_INGESTION_BULK] {
+        for one in bed.queues.receive(queue, receive).await.unwrap() {
+            let event = LeadIngestion::parse(&one.body).unwrap();
+            let kind = event.payload.unwrap()["kind"].as_str().unwrap().to_owned();
+            told.push(format!("{queue}: {} {kind} {}", event.event_type, event.object_id.unwrap()));
+        }
+    }
+    let expected = [
+        "lead-ingestion: email.sent sequence welcome",
+        "lead-ingestion-bulk: email.sent campaign spring",
+    ];
+    assert_eq!(told, expected);
+}
 
 fn ada() -> EmailAddress {
     "ada@example.org".parse().unwrap()

@@ -105,6 +105,7 @@ pub async fn compare(
     let validated = ready.validated();
     let current = current(items.as_ref(), &cmd.key).await.map_err(StorageError::from)?;
     let Some(current) = current else {
+        refuse_taken(items.as_ref(), &cmd.key).await?;
         return Ok(Compared { change: Change::Added, before: None, validated });
     };
     let stored = super::read::load(items.as_ref(), &cmd.key, current.latest).await?;

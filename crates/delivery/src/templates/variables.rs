@@ -101,8 +101,11 @@ pub fn variables_known(
     if let Some(profile) = known.profile {
         add_profile(&mut variables, profile);
     }
+    let given = || recipient.context.iter().map(|(name, value)| (name.clone(), value.clone()));
+    variables.extend(given());
     add_labels(&mut variables, known.labels);
-    variables.extend(recipient.context.iter().map(|(name, value)| (name.clone(), value.clone())));
+    // What a message says itself counts before any label, and labels are those of what it says.
+    variables.extend(given());
     let links = [
         ("unsubscribeUrl", recipient.unsubscribe_url),
         ("preferencesUrl", recipient.preferences_url),

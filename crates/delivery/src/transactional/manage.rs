@@ -9,11 +9,14 @@ use tidings_people::contacts::ERASED_KEY;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
 use super::reminder;
-use super::store::{self, SELECT, Sendable};
+use super::store::{self, SELECT};
 use super::{Message, MessageId, Status};
 
 /// The most characters of a reason.
 pub const MAX_REASON: usize = 500;
+
+/// What nobody has sent yet and somebody might: what waits, and what its queue gave up, which may be put back.
+const WAITS: &str = "(status = 'queued' OR (status = 'failed' AND given_up_at IS NOT NULL))";
 
 /// Which message, and whose: a client sees no other client's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,15 +141,17 @@ pub async fn cancel(cx: &Cx, find: Find) -> Result<Message, CancelError> {
             FindError::Store(error) => CancelError::Store(error),
         };
         let before = load(tx, &within, find).map_err(missing)?.message;
-        let sql = "UPDATE transactional_messages SET status = 'cancelled', updated_at = $3
-                   WHERE workspace_id = $1 AND id = $2 AND status = 'queued'";
+        let sql = format!(
+            "UPDATE transactional_messages SET status = 'cancelled', given_up_at = NULL, updated_at = $3
+             WHERE workspace_id = $1 AND id = $2 AND {WAITS}"
+        );
         let params = [
             Param::Int(within.workspace_id().get()),
             Param::Int(find.id.get()),
             Param::Int(within.now().as_millisecond()),
         ];
-        if tx.execute(sql, &params)? == 1 {
-            cancelled(tx, &within, find.id)?;
+        if tx.execute(&sql, &params)? == 1 {
+            cancelled(tx, &within, (find.id, before.status.as_str()))?;
             tell_reminder(tx, &within, &before)?;
         }
         let message = load(tx, &within, find).map_err(missing)?.message;
@@ -168,27 +173,33 @@ pub async fn cancel_queued_of(
     let (within, execution) = (cx.clone(), execution.to_owned());
     let reason: String = reason.chars().filter(|c| !c.is_control()).take(MAX_REASON).collect();
     let cancel = cx.database().write_committed(move |tx| {
-        let sql = "UPDATE transactional_messages SET status = 'cancelled', last_error = $3, updated_at = $4
-                   WHERE workspace_id = $1 AND execution_id = $2 AND status = 'queued' RETURNING id";
-        let params = [
-            Param::Int(within.workspace_id().get()),
-            Param::Text(&execution),
-            Param::Text(&reason),
-            Param::Int(within.now().as_millisecond()),
-        ];
-        let rows = tx.query(sql, &params)?;
+        let his = [Param::Int(within.workspace_id().get()), Param::Text(&execution)];
+        let sql = format!(
+            "SELECT id, status FROM transactional_messages WHERE workspace_id = $1 AND execution_id = $2 AND {WAITS}"
+        );
+        let rows = tx.query(&sql, &his)?;
         for row in &rows {
-            cancelled(tx, &within, MessageId::from(row.int(0)?))?;
+            cancelled(tx, &within, (MessageId::from(row.int(0)?), row.text(1)?))?;
         }
+        let sql = format!(
+            "UPDATE transactional_messages SET status = 'cancelled', given_up_at = NULL, last_error = $3, updated_at = $4
+             WHERE workspace_id = $1 AND execution_id = $2 AND {WAITS}"
+        );
+        let params = [his[0], his[1], Param::Text(&reason), Param::from(within.now())];
+        tx.execute(&sql, &params)?;
         Ok::<_, DatabaseError>(rows.len())
     });
     Ok(cancel.await?)
 }
 
 /// What follows from a message that is cancelled.
-fn cancelled(tx: &mut Tx<'_>, cx: &Cx, id: MessageId) -> Result<(), DatabaseError> {
+fn cancelled(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    (id, before): (MessageId, &str),
+) -> Result<(), DatabaseError> {
     let change = Change::new("message.cancel", "message", id)
-        .between(json!({ "status": "queued" }), json!({ "status": "cancelled" }));
+        .between(json!({ "status": before }), json!({ "status": "cancelled" }));
     cx.record_change(tx, &change)?;
     let timer = TimerChange::Cancel(timer_key(id));
     tx.change_timer(cx.workspace(), &timer).map_err(in_database)
@@ -251,9 +262,9 @@ pub(super) fn timer_key(id: MessageId) -> String {
 }
 
 /// Whether the body of a queue speaks of this row: by its key, or by what stands for it.
-pub(super) fn is_key_of(row: &Sendable, key: &str) -> bool {
+pub(super) fn is_key_of((id, row_key): (MessageId, &str), key: &str) -> bool {
     // A body from before an erasure has the key that the row had then. Its client and its id are those of the row.
-    row.key == key || stands_for(row.id) == key || row.key.starts_with(ERASED_KEY)
+    row_key == key || stands_for(id) == key || row_key.starts_with(ERASED_KEY)
 }
 
 fn stands_for(id: MessageId) -> String {

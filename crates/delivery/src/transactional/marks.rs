@@ -8,10 +8,11 @@ use jiff::Timestamp;
 use tidings_kernel::Outgoing;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::Status;
+use super::copies::{self, LateCopy};
 use super::manage::{envelope, in_database};
 use super::store::Sendable;
-use crate::ledger::answers::{LEASE, MOST_REFUSALS, Refusal};
+use super::{MessageId, Status};
+use crate::ledger::answers::{LEASE, MOST_REFUSALS, Refusal, not_now};
 
 /// The most characters that are kept of what a provider said.
 const MAX_ERROR: usize = 1_000;
@@ -31,6 +32,8 @@ pub(super) struct Taken {
     pub(super) email: Option<String>,
     /// Where the send log has it, or will.
     pub(super) logged_at: Timestamp,
+    /// Those who did not get a copy with it.
+    pub(super) late_copies: Vec<LateCopy>,
 }
 
 /// Claims the message and says that it is being handed over, in one commit: from here on a crash leaves it uncertain.
@@ -64,19 +67,21 @@ pub(super) fn claim(
     Ok(tx.execute(sql, &params)? == 1)
 }
 
-/// The provider has it. Its event may have come before this answer, and then knows more than it. `None` if
+/// The provider has it, and these copies it did not take. Its event may have come before this answer, and then knows more than it. `None` if
 /// this is not the answer that the row waits for.
 pub(super) fn accepted(
     tx: &mut Tx<'_>,
     row: &Sendable,
-    (provider, provider_id): (&str, Option<&str>),
+    (provider, provider_id, refused): (&str, Option<&str>, &[LateCopy]),
     now: Timestamp,
 ) -> Result<Option<Taken>, DatabaseError> {
-    if let Some(taken) = accepted_while(tx, row, "<>", (provider, provider_id), now)? {
+    if let Some(mut taken) = accepted_while(tx, row, "<>", (provider, provider_id), now)? {
+        taken.late_copies = copies::note(tx, row.id, refused)?;
         return Ok(Some(taken));
     }
-    let taken = accepted_while(tx, row, "=", (provider, provider_id), now)?;
-    if taken.is_some() {
+    let mut taken = accepted_while(tx, row, "=", (provider, provider_id), now)?;
+    if let Some(taken) = &mut taken {
+        taken.late_copies = copies::note(tx, row.id, refused)?;
         // Whoever called it uncertain has acknowledged its message in the queue. If we die now, somebody else logs it.
         let body = envelope(row.id, row.client, &row.key)?;
         let message = Outgoing::new(row.purpose.queue(), body);
@@ -112,24 +117,25 @@ fn accepted_while(
     ];
     let rows = tx.query(&sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(Taken { email: row.optional_text(0)?.map(str::to_owned), logged_at: row.time(1)? }))
+    let email = row.optional_text(0)?.map(str::to_owned);
+    Ok(Some(Taken { email, logged_at: row.time(1)?, late_copies: Vec::new() }))
 }
 
-/// The provider does not have it, or did not say. Tells what became of the row, or `None` if this is not the answer that
-/// it waits for.
+/// The provider does not have it, or did not say. Tells what became of the row and how often it was "not now", or `None` if
+/// this is not the answer that it waits for.
 pub(super) fn refused(
     tx: &mut Tx<'_>,
     row: &Sendable,
     refusal: &Refusal,
     (provider, error): (&str, &str),
     now: Timestamp,
-) -> Result<Option<Status>, DatabaseError> {
+) -> Result<Option<(Status, i64)>, DatabaseError> {
     let answer = (provider, error);
     if let Some(became) = refused_while(tx, (row, Status::Claimed), refusal, answer, now)? {
         return Ok(Some(became));
     }
     let became = refused_while(tx, (row, Status::Uncertain), refusal, answer, now)?;
-    if became == Some(Status::Queued) {
+    if became.is_some_and(|(status, _)| status == Status::Queued) {
         // Whoever called it uncertain has acknowledged its message in the queue, so it needs another one.
         let body = envelope(row.id, row.client, &row.key)?;
         let message = Outgoing::new(row.purpose.queue(), body);
@@ -144,21 +150,25 @@ fn refused_while(
     refusal: &Refusal,
     (provider, error): (&str, &str),
     now: Timestamp,
-) -> Result<Option<Status>, DatabaseError> {
-    // The row has its end before the queue gives its message up.
+) -> Result<Option<(Status, i64)>, DatabaseError> {
     let again =
         format!("CASE WHEN refusals + 1 >= {MOST_REFUSALS} THEN 'failed' ELSE 'queued' END");
     let (becomes, handed, refusals) = match refusal {
         Refusal::Failed => ("'failed'", "handed_at", 0),
+        Refusal::Bounced => ("'bounced'", "handed_at", 0),
         Refusal::Again => (again.as_str(), "NULL", 1),
         Refusal::Later(_) => ("'queued'", "NULL", 0),
         Refusal::Uncertain => ("'uncertain'", "handed_at", 0),
     };
+    let bounced = match refusal {
+        Refusal::Bounced => "COALESCE(bounced_at, $5)",
+        Refusal::Failed | Refusal::Again | Refusal::Later(_) | Refusal::Uncertain => "bounced_at",
+    };
     let sql = format!(
         "UPDATE transactional_messages
          SET status = {becomes}, handed_at = {handed}, refusals = refusals + {refusals}, last_error = $3,
-             provider = $4, claimed_by = NULL, claimed_until = NULL, updated_at = $5
-         WHERE id = $1 AND attempts = $2 AND status = '{status}' RETURNING status"
+             bounced_at = {bounced}, provider = $4, claimed_by = NULL, claimed_until = NULL, updated_at = $5
+         WHERE id = $1 AND attempts = $2 AND status = '{status}' RETURNING status, refusals"
     );
     let error = shortened(error);
     let params = [
@@ -169,7 +179,19 @@ fn refused_while(
         Param::Int(now.as_millisecond()),
     ];
     let rows = tx.query(&sql, &params)?;
-    rows.first().map(|row| row.parsed(0, "a status")).transpose()
+    let Some(changed) = rows.first() else { return Ok(None) };
+    let (became, times): (Status, i64) = (changed.parsed(0, "a status")?, changed.int(1)?);
+    let wait = match refusal {
+        Refusal::Again => Some(not_now(times)),
+        Refusal::Later(after) => Some(*after),
+        Refusal::Failed | Refusal::Bounced | Refusal::Uncertain => None,
+    };
+    if let (Status::Queued, Some(wait)) = (became, wait) {
+        let sql = "UPDATE transactional_messages SET not_before = $2 WHERE id = $1";
+        let at = now.checked_add(wait).unwrap_or(now);
+        tx.execute(sql, &[Param::Int(row.id.get()), Param::from(at)])?;
+    }
+    Ok(Some((became, times)))
 }
 
 /// It cannot be sent as it is, and was not handed to anybody.
@@ -189,6 +211,35 @@ pub(super) fn failed(
         Param::Text(&error),
         Param::Int(now.as_millisecond()),
     ];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// Its queue gave it up before it was handed to anybody. If it is put back it is sent after all, but for a reminder: whoever
+/// is told that one has failed drafts another.
+pub(super) fn given_up(
+    tx: &mut Tx<'_>,
+    id: MessageId,
+    why: &str,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql = "UPDATE transactional_messages
+               SET status = 'failed', last_error = $2, updated_at = $3,
+                   given_up_at = CASE WHEN reminder IS NULL THEN $3 ELSE given_up_at END
+               WHERE id = $1 AND status = 'queued'";
+    let why = shortened(why);
+    let params = [Param::Int(id.get()), Param::Text(&why), Param::Int(now.as_millisecond())];
+    Ok(tx.execute(sql, &params)? == 1)
+}
+
+/// What the queue gave up waits again.
+pub(super) fn revived(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    now: Timestamp,
+) -> Result<bool, DatabaseError> {
+    let sql = "UPDATE transactional_messages SET status = 'queued', given_up_at = NULL, not_before = NULL, updated_at = $2
+               WHERE id = $1 AND status = 'failed' AND given_up_at IS NOT NULL AND email IS NOT NULL";
+    let params = [Param::Int(row.id.get()), Param::Int(now.as_millisecond())];
     Ok(tx.execute(sql, &params)? == 1)
 }
 
@@ -240,6 +291,6 @@ pub(super) fn logged(
     rows.first().ok_or(DatabaseError::NoRow)?.time(0)
 }
 
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().filter(|c| *c != '\0').take(MAX_ERROR).collect()
 }

@@ -5,6 +5,7 @@
 //! about what nobody knows (`settle`). Not here: what came back (`signals`), how a provider is spoken to (`mail`), and who may be written to (`eligibility`).
 
 mod accept;
+mod copies;
 mod in_flight;
 mod letter;
 mod manage;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 use tidings_access::ClientId;
 
 pub use accept::{AcceptError, Accepted, Messages, Preview};
+pub use copies::{CopyStatus, LateCopy};
 pub use manage::{
     CancelError, Find, FindError, Found, Happened, List, MAX_REASON, cancel, cancel_queued_of,
     history, list, show, uncertain,
@@ -108,6 +110,8 @@ pub struct Message {
     pub provider_message_id: Option<String>,
     pub open_count: i64,
     pub click_count: i64,
+    /// Those to whom the server did not give a copy with it, and what became of them.
+    pub late_copies: Vec<LateCopy>,
     pub times: Times,
 }
 

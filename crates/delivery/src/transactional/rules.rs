@@ -15,6 +15,10 @@ pub(super) struct State {
     pub(super) claimed_until: Option<Timestamp>,
     pub(super) handed_at: Option<Timestamp>,
     pub(super) scheduled_at: Option<Timestamp>,
+    /// When it is tried again after the provider did not take it.
+    pub(super) not_before: Option<Timestamp>,
+    /// It has failed because its queue gave it up, and not for anything that was said of it.
+    pub(super) is_given_up: bool,
 }
 
 /// What is to be done with a message.
@@ -28,16 +32,19 @@ pub(super) enum Step {
     Wait(Duration),
     /// It was handed over and no answer is known: say so, and never send it again.
     GiveUp,
+    /// Its queue gave it up, and somebody has put it back: it waits again.
+    Revive,
     Send,
 }
 
 pub(super) fn next(state: &State, now: Timestamp) -> Step {
     match state.status {
+        Status::Failed if state.is_given_up => Step::Revive,
         Status::Failed | Status::Skipped | Status::Cancelled | Status::Uncertain => {
             Step::Acknowledge
         }
         Status::Sent | Status::Delivered | Status::Bounced | Status::Complained => Step::Log,
-        Status::Queued => match state.scheduled_at {
+        Status::Queued => match state.scheduled_at.max(state.not_before) {
             Some(at) if at > now => Step::Wait(until(at, now)),
             _ => Step::Send,
         },
@@ -78,12 +85,16 @@ mod tests {
                 claimed_until: None,
                 handed_at: None,
                 scheduled_at: time("scheduled="),
+                not_before: time("not_before="),
+                is_given_up: false,
             },
             _ => State {
                 status,
                 claimed_until: time("until="),
                 handed_at: time("handed="),
                 scheduled_at: None,
+                not_before: None,
+                is_given_up: false,
             },
         };
         assert_eq!(next(&state, at(100)), *expected, "{state:?}");
@@ -95,6 +106,8 @@ mod tests {
         check("queued", &Step::Send);
         check("queued scheduled=100", &Step::Send);
         check("queued scheduled=160", &seconds(60));
+        check("queued scheduled=90 not_before=130", &seconds(30));
+        check("queued scheduled=90 not_before=100", &Step::Send);
         check("claimed until=130 handed=90", &seconds(30));
         check("claimed until=101", &seconds(1));
         check("claimed until=100 handed=90", &Step::GiveUp);
@@ -105,5 +118,14 @@ mod tests {
         for sent in ["sent", "delivered", "bounced", "complained"] {
             check(sent, &Step::Log);
         }
+        let given_up = State {
+            status: Status::Failed,
+            claimed_until: None,
+            handed_at: None,
+            scheduled_at: None,
+            not_before: None,
+            is_given_up: true,
+        };
+        assert_eq!(next(&given_up, at(100)), Step::Revive);
     }
 }

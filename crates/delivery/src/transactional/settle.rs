@@ -121,7 +121,7 @@ fn mark_settled(tx: &mut Tx<'_>, cx: &Cx, cmd: &Settle) -> Result<bool, Database
         Settled::Sent => ("status = 'sent', sent_at = COALESCE(sent_at, handed_at, $3)", uncertain),
         Settled::Failed => ("status = 'failed'", uncertain),
         Settled::Resend => (
-            "status = 'queued', handed_at = NULL, refusals = 0",
+            "status = 'queued', handed_at = NULL, refusals = 0, given_up_at = NULL, not_before = NULL",
             "status = 'uncertain' OR (status = 'failed' AND reminder IS NULL)",
         ),
     };

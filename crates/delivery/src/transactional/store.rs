@@ -10,6 +10,7 @@ use tidings_kernel::EmailAddress;
 use tidings_people::contacts::{self, ContactId, ERASED_KEY};
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
+use super::copies::{self, LateCopy};
 use super::purpose::Purpose;
 use super::request::{Calendar, Lines, Part, Tracking};
 use super::rules::State;
@@ -107,6 +108,7 @@ pub(super) struct Sendable {
     pub(super) attempts: i64,
     pub(super) logged_at: Option<Timestamp>,
     pub(super) provider_message_id: Option<String>,
+    pub(super) late_copies: Vec<LateCopy>,
     pub(super) state: State,
 }
 
@@ -149,14 +151,14 @@ pub(super) fn insert_all<'n>(
         let name = (ClientId::from(row.int(1)?), row.text(2)?.to_owned());
         ids.insert(name, MessageId::from(row.int(0)?));
     }
-    let mut written = HashMap::new();
+    let mut made = Vec::with_capacity(ids.len());
     for new in all {
         if let Some(id) = ids.remove(&(new.client, new.key.clone())) {
-            name_others(tx, cx, id, new)?;
-            written.insert(new.name(), id);
+            made.push((id, *new));
         }
     }
-    Ok(written)
+    name_others(tx, cx, &made)?;
+    Ok(made.into_iter().map(|(id, new)| (new.name(), id)).collect())
 }
 
 fn columns<'n>(cx: &Cx, contact: ContactId, new: &'n New) -> Vec<Param<'n>> {
@@ -200,16 +202,15 @@ fn columns<'n>(cx: &Cx, contact: ContactId, new: &'n New) -> Vec<Param<'n>> {
     ]
 }
 
-/// Writes down whom a message names besides, so that an erasure finds it.
-fn name_others(tx: &mut Tx<'_>, cx: &Cx, id: MessageId, new: &New) -> Result<(), DatabaseError> {
-    let row = |email| {
-        vec![
-            Param::Int(cx.workspace_id().get()),
-            Param::Text(EmailAddress::as_str(email)),
-            Param::Int(id.get()),
-        ]
-    };
-    let rows: Vec<_> = new.named.iter().map(row).collect();
+/// Writes down whom messages name besides, so that an erasure finds them.
+fn name_others(tx: &mut Tx<'_>, cx: &Cx, made: &[(MessageId, &New)]) -> Result<(), DatabaseError> {
+    let workspace = Param::Int(cx.workspace_id().get());
+    let mut rows = Vec::new();
+    for (id, new) in made {
+        let row =
+            |email| vec![workspace, Param::Text(EmailAddress::as_str(email)), Param::Int(id.get())];
+        rows.extend(new.named.iter().map(row));
+    }
     let into = "INSERT INTO message_addresses (workspace_id, email, message_id)";
     tx.insert_all(into, &rows, "").map(drop)
 }
@@ -294,7 +295,7 @@ pub(super) fn sendable(tx: &mut Tx<'_>, id: i64) -> Result<Option<Sendable>, Dat
                       template_version, from_email, from_name, reply_to, subject, html_body, text_body, rendered_at,
                       context, envelope, attempts, logged_at, ses_message_id, status, claimed_until,
                       handed_at, scheduled_at, sequence_id, execution_id, kind, audience_id, reminder,
-                      sequence_step
+                      sequence_step, late_copies, given_up_at, not_before
                FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[Param::Int(id)])?;
     rows.first().map(|row| read_sendable(id, row)).transpose()
@@ -340,11 +341,14 @@ fn read_sendable(id: i64, row: &Row) -> Result<Sendable, DatabaseError> {
         attempts: row.int(17)?,
         logged_at: row.optional_time(18)?,
         provider_message_id: text(19)?,
+        late_copies: copies::read(row.optional_text(30)?)?,
         state: State {
             status: row.parsed(20, "a status")?,
             claimed_until: row.optional_time(21)?,
             handed_at: row.optional_time(22)?,
             scheduled_at: row.optional_time(23)?,
+            not_before: row.optional_time(32)?,
+            is_given_up: row.optional_int(31)?.is_some(),
         },
     })
 }
@@ -355,7 +359,7 @@ pub(super) const SELECT: &str =
             reply_to, subject, metadata, status, skip_reason, last_error, attempts, provider, ses_message_id,
             open_count, click_count, created_at, updated_at, scheduled_at, handed_at, sent_at, delivered_at,
             bounced_at, complained_at, first_opened_at, first_clicked_at, unsubscribed_at, sequence_id, execution_id,
-            reminder, sequence_step
+            reminder, sequence_step, late_copies
      FROM transactional_messages";
 
 pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
@@ -386,6 +390,7 @@ pub(super) fn read(row: &Row) -> Result<Message, DatabaseError> {
         provider_message_id: text(17)?,
         open_count: row.int(18)?,
         click_count: row.int(19)?,
+        late_copies: copies::read(row.optional_text(35)?)?,
         times: Times {
             created_at: row.time(20)?,
             updated_at: row.time(21)?,

@@ -3,6 +3,7 @@
 const NAP = 5 * 60e3; // a page hidden for so long gives its connection back
 const AWAY = 30e3; // a page hidden for so long looks at everything again
 const SILENCE = 45e3; // three heartbeats missed: the connection is dead
+const patience = () => AbortSignal.timeout(20e3);
 
 const failure = async (answer) => {
   const problem = await answer.json().catch(() => null);
@@ -38,11 +39,12 @@ class Session {
     clearTimeout(this.#nap);
   }
 
-  get(path) { return this.#json(path, { signal: AbortSignal.timeout(20e3) }); }
+  get(path) { return this.#json(path, { signal: patience() }); }
 
   // In order, for the counts' sake; and outliving the page, which the click that marks a message read may leave.
   put(path, ask) {
-    const send = () => this.#json(path, { method: 'PUT', body: JSON.stringify(ask), keepalive: true });
+    const body = JSON.stringify(ask);
+    const send = () => this.#json(path, { method: 'PUT', body, keepalive: true, signal: patience() });
     return this.#puts = this.#puts?.then(send, send) ?? send();
   }
 
@@ -75,7 +77,7 @@ class Session {
     if (this.#refreshToken) {
       const answer = await fetch(`${this.#root}/tokens/refresh`, {
         method: 'POST', body: JSON.stringify({ refresh_token: this.#refreshToken }), credentials: 'omit',
-        headers: { 'content-type': 'application/json' },
+        headers: { 'content-type': 'application/json' }, signal: patience(),
       });
       if (answer.ok) {
         const { token, refresh_token: refreshToken } = await answer.json();
@@ -107,6 +109,7 @@ class Session {
         this.#position = data.id ?? this.#position; // to take over from
         this.#host.receive(data);
       };
+      this.#host.refresh(); // what was told before this tab could hear it
     }
     const { signal } = this.#stop;
     const follow = () => this.#persist((up) => this.#stream(up));

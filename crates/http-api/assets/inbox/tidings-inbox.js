@@ -18,8 +18,9 @@ const SHEET = new CSSStyleSheet(); // a strict content security policy refuses <
 SHEET.replaceSync(CSS);
 
 const PATCHES = {
-  read: () => ({ unread: false, read_at: Date.now() }), unread: () => ({ unread: true, read_at: null }),
-  archive: () => ({ archived_at: Date.now() }), unarchive: () => ({ archived_at: null }),
+  read: () => ({ unread: false, read_at: Date.now() }),
+  unread: () => ({ unread: true, read_at: null, archived_at: null }),
+  archive: () => ({ ...PATCHES.read(), archived_at: Date.now() }), unarchive: () => ({ archived_at: null }),
 };
 const FILTERS = { inbox: 'bell', unreadOnly: 'read', archived: 'archive' };
 
@@ -35,7 +36,7 @@ class TidingsInbox extends HTMLElement {
 
   #session; #ui; #texts; #language; #getToken; #given; #starting; #painting; #minute; #timers = {}; #new = [];
   #counts = null; #countsAt = 0; #clock = 0; #tab = ''; #filter = 'inbox'; #view; #messages = new Map();
-  #rows = new Map(); #pending = new Map(); #expanded = new Set(); #reported = new Set(); #told = new Set(); #down; #denied; #toast;
+  #rows = new Map(); #pending = new Map(); #expanded = new Set(); #reported = new Set(); #told = new Set(); #down; #denied; #toast; #ahead = 0;
 
   connectedCallback() {
     if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).adoptedStyleSheets = [SHEET];
@@ -126,6 +127,7 @@ class TidingsInbox extends HTMLElement {
     if (view.ready && fits) view.ids = [message.id, ...view.ids].sort().reverse();
     if (this.#told.has(message.id)) return;
     this.#told.add(message.id);
+    if (this.#told.size > 300) this.#forget();
     this.emit('message', { message });
     this.#new.push(message.title);
     this.#later('new', 250, () => { // a crowd is announced once
@@ -173,7 +175,17 @@ class TidingsInbox extends HTMLElement {
     this.#changed();
   }
 
+  // A page may stay open for weeks: a list that nobody looks at begins anew. Only the last could be told again.
+  #forget() {
+    this.#told = new Set([...this.#told].slice(-50));
+    if (this.#showing && !document.hidden) return;
+    for (const one of [this.#messages, this.#reported, this.#expanded]) one.clear();
+    this.#show();
+  }
+
   #remember(message) {
+    // The server has none past its time: this clock is ahead.
+    this.#ahead = Math.max(this.#ahead, Date.now() - message.expires_at + 1 || 0);
     const now = { ...message, ...this.#pending.get(message.id) };
     // The same object while nothing changed, so that its row stays.
     if (!same(this.#messages.get(message.id), now)) this.#messages.set(message.id, now);
@@ -272,12 +284,13 @@ class TidingsInbox extends HTMLElement {
     }
   }
 
-  #archive(id, row) {
+  // A mark with which the row leaves this list. What is archived is read: only "unread" takes all of that back.
+  #move(kind, id, row) {
     const next = row.nextElementSibling ?? row.previousElementSibling;
-    const kind = this.#view.filter === 'archived' ? 'unarchive' : 'archive';
+    const back = this.#messages.get(id).unread ? 'unread' : 'unarchive';
     this.#mark(kind, id);
     (next?.querySelector('.title') ?? this.#ui.panel).focus();
-    if (kind === 'archive') this.#say('gone', () => this.#mark('unarchive', id));
+    if (kind === 'archive') this.#say('gone', () => this.#mark(back, id));
   }
 
   #follow(event, id) {
@@ -304,7 +317,12 @@ class TidingsInbox extends HTMLElement {
     const back = () => { this.#toast = null; this.#ui.panel.focus(); undo(); };
     this.#toast = [h('span', null, this.#t(key)), undo ? button({ click: back }, this.#t('undo')) : ''];
     this.#announce(this.#t(key));
-    this.#later('toast', 7000, () => { this.#toast = null; this.#changed(); });
+    const wait = () => this.#later('toast', 7000, () => {
+      // Who comes by keyboard or has the pointer on it has all the time he needs.
+      if (undo && this.#ui.panel.querySelector(':focus-visible, .toast:hover')) wait();
+      else { this.#toast = null; this.#changed(); }
+    });
+    wait();
     this.#changed();
   }
 
@@ -343,7 +361,8 @@ class TidingsInbox extends HTMLElement {
       role: this.#popover ? 'dialog' : 'region', popover: this.#popover && 'auto',
       beforetoggle: (event) => this.#toggled(event.newState === 'open'),
     }, h('header', null, h('h2', { id: 'title', class: 'heading' }, t('title')), ui.filter, ui.all, shut),
-    ui.tabs, ui.notice, ui.scroll, ui.toast, h('slot', { name: 'footer' }));
+    ui.tabs, ui.notice, ui.toast, ui.scroll, h('slot', { name: 'footer' }));
+    // In the order of the keys the step before the list is "Undo"; on the screen it stands below.
     this.shadowRoot.replaceChildren(this.#popover ? ui.bell : '', ui.panel, ui.live);
     ui.sight = new IntersectionObserver(([{ isIntersecting }]) => {
       if (isIntersecting && !this.#view.failed) this.#load(true);
@@ -465,7 +484,9 @@ class TidingsInbox extends HTMLElement {
     const { list, state, more, sight } = this.#ui;
     const view = this.#view;
     const archived = view.filter === 'archived';
-    const ids = view.ids.filter((id) => Boolean(this.#messages.get(id).archived_at) === archived);
+    const fits = ({ archived_at: at, expires_at: end }) =>
+      Boolean(at) === archived && !(end + this.#ahead <= Date.now());
+    const ids = view.ids.filter((id) => fits(this.#messages.get(id)));
     list.classList.toggle('one', Boolean(view.category));
     list.setAttribute('aria-busy', String(Boolean(view.busy)));
     for (const [id, { row }] of this.#rows) {
@@ -511,13 +532,14 @@ class TidingsInbox extends HTMLElement {
     const message = this.#messages.get(id);
     const old = this.#rows.get(id);
     if (old?.message === message) return old.row;
-    const { title, category, unread } = message;
+    const { title, category, label, unread, archived_at: archived } = message;
     const schemes = (this.getAttribute('app-schemes') ?? '').split(/[\s,]+/).map((scheme) => `${scheme}:`);
     const href = message.cta_uri && safeUri(message.cta_uri, schemes);
     const act = (kind, run) => button({
       class: 'icon', title: this.#t(kind), 'aria-label': `${this.#t(kind)}: ${title}`, click: run,
     }, icon(kind));
     const toggle = unread ? 'read' : 'unread';
+    const place = archived ? 'unarchive' : 'archive';
     const body = h('div', { class: 'body', dir: 'auto' });
     if (!this.renderBody || this.renderBody(message, body) === false) body.append(...bodyNodes(message.body));
     const more = button({ class: 'link', hidden: true, click: () => this.#expand(id) });
@@ -531,8 +553,10 @@ class TidingsInbox extends HTMLElement {
       }, unread ? h('span', { class: 'sr' }, `${this.#t('isUnread')}: `) : '', title), time),
       body, h('div', { class: 'below' }, more,
         category ? h('span', { class: 'chip' }, this.#label(category)) : '',
-        h('div', { class: 'actions' }, act(toggle, () => this.#mark(toggle, id)),
-          act(message.archived_at ? 'unarchive' : 'archive', () => this.#archive(id, row)))));
+        label ? h('span', { class: 'label', dir: 'auto' }, label) : '',
+        h('div', { class: 'actions' },
+          act(toggle, () => (archived ? this.#move(toggle, id, row) : this.#mark(toggle, id))),
+          act(place, () => this.#move(place, id, row)))));
     const entry = { message, row, body, more, time };
     made.push(entry);
     this.#rows.set(id, entry);

@@ -6,12 +6,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
 use maud::{Markup, html};
-use tidings_people::consent::Proof;
 use tidings_signals::tracking::confirm::{self, Question, Stands};
 use tidings_signals::tracking::{ChoiceError, Tracking};
 
 use super::page::{self, masked, page};
-use super::{Peer, refused, seen};
+use super::{Peer, proof, refused, seen};
 
 type Token = Result<Path<String>, PathRejection>;
 
@@ -35,7 +34,7 @@ pub(super) async fn act(
 ) -> Response {
     let Ok(Path(token)) = token else { return page::not_found() };
     let request = seen(&Method::POST, &headers, peer.map(|Extension(peer)| peer));
-    let proof = Proof { ip: request.ip, user_agent: request.user_agent, text_version: None };
+    let proof = proof(request);
     let question = match confirm::question(&tracking, &token).await {
         Ok(question) => question,
         Err(error) => return refused(&error),

@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use axum::routing::get;
 use tidings_access::StorageError;
+use tidings_people::consent::Proof;
 use tidings_signals::tracking::hits::Request as Seen;
 use tidings_signals::tracking::{ChoiceError, Tracking};
 
@@ -40,6 +41,15 @@ pub fn public(tracking: Tracking, limits: Limits) -> Router {
         .route("/p/{token}", get(preferences::show).post(preferences::act))
         .route("/confirm/{token}", get(confirm::show).post(confirm::act));
     around(routes, limits).with_state(tracking)
+}
+
+/// Which version of the words on our pages somebody agreed to or refused by. A change of what they say is another version.
+const WORDS: &str = "tidings-1";
+
+/// What is kept of a choice that was made on one of our pages.
+fn proof(request: Seen) -> Proof {
+    let text_version = Some(WORDS.parse().expect("it is a line"));
+    Proof { ip: request.ip, user_agent: request.user_agent, text_version }
 }
 
 /// What a request tells of whoever made it.

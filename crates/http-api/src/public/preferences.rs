@@ -14,7 +14,7 @@ use tidings_signals::tracking::{ChoiceError, Tracking};
 
 use super::form::Form;
 use super::page::{self, masked, page};
-use super::{Peer, refused, seen};
+use super::{Peer, proof, refused, seen};
 
 type Token = Result<Path<String>, PathRejection>;
 
@@ -38,7 +38,7 @@ pub(super) async fn act(
     let Ok(Path(token)) = token else { return page::not_found() };
     let Ok(form) = Form::read(&headers, body).await else { return page::too_large() };
     let request = seen(&Method::POST, &headers, peer.map(|Extension(peer)| peer));
-    let proof = Proof { ip: request.ip, user_agent: request.user_agent, text_version: None };
+    let proof = proof(request);
     match carry_out(&tracking, &token, &form, proof).await {
         Ok((reader, said)) => page(StatusCode::OK, TITLE, &centre(&reader, Some(said))),
         Err(error) => refused(&error),
@@ -54,7 +54,7 @@ async fn carry_out(
     let reader = choices::by_preferences(tracking, token).await?;
     let said = match form.one("action") {
         Some("save") => {
-            choices::choose(&reader, &chosen(form), proof).await?;
+            choices::choose(tracking, (&reader, token), &chosen(form), proof).await?;
             "Your choice is saved."
         }
         Some("stop") => {

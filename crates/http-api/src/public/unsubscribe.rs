@@ -14,7 +14,7 @@ use tidings_signals::tracking::{ChoiceError, Tracking};
 
 use super::form::Form;
 use super::page::{self, masked, page};
-use super::{Peer, refused, seen};
+use super::{Peer, proof, refused, seen};
 
 type Token = Result<Path<String>, PathRejection>;
 
@@ -39,7 +39,7 @@ pub(super) async fn act(
     let Ok(Path(token)) = token else { return page::not_found() };
     let Ok(form) = Form::read(&headers, body).await else { return page::too_large() };
     let request = seen(&Method::POST, &headers, peer.map(|Extension(peer)| peer));
-    let proof = Proof { ip: request.ip, user_agent: request.user_agent, text_version: None };
+    let proof = proof(request);
     match carry_out(&tracking, &token, &form, proof).await {
         Ok(response) => response,
         Err(error) => refused(&error),

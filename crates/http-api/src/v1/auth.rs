@@ -4,6 +4,7 @@
 //! key's quota. A handler then asks for what it needs in its signature.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
@@ -23,10 +24,10 @@ use crate::problem::{Problem, ProblemBody};
 pub const REFUSED_METRIC: &str = "tidings_refused_keys_total";
 
 /// A caller whose key has a scope. Without it in the signature a handler does not know its workspace.
-pub(super) struct Needs<S>(Caller, PhantomData<S>);
+pub(super) struct Needs<S>(Arc<Caller>, PhantomData<S>);
 
 /// A caller with any key.
-pub(super) struct AnyKey(pub(super) Caller);
+pub(super) struct AnyKey(pub(super) Arc<Caller>);
 
 pub(super) trait Required {
     const SCOPE: Scope;
@@ -113,12 +114,12 @@ pub(super) async fn identify(State(v1): State<V1>, mut request: Request, next: N
     response
 }
 
-async fn who(v1: &V1, headers: &HeaderMap) -> Result<Caller, Problem> {
+async fn who(v1: &V1, headers: &HeaderMap) -> Result<Arc<Caller>, Problem> {
     identified(v1, &presented(headers).ok_or_else(nobody)?).await
 }
 
 /// Whose key it is.
-pub(super) async fn identified(v1: &V1, key: &str) -> Result<Caller, Problem> {
+pub(super) async fn identified(v1: &V1, key: &str) -> Result<Arc<Caller>, Problem> {
     authenticate(&v1.services.access, key).await.map_err(refused)
 }
 
@@ -225,6 +226,6 @@ impl FromRequestParts<V1> for AnyKey {
 }
 
 /// A route that was put outside of `identify` by mistake lets nobody in.
-fn caller(parts: &Parts) -> Result<Caller, Problem> {
-    parts.extensions.get::<Caller>().cloned().ok_or_else(nobody)
+fn caller(parts: &Parts) -> Result<Arc<Caller>, Problem> {
+    parts.extensions.get::<Arc<Caller>>().cloned().ok_or_else(nobody)
 }

@@ -122,7 +122,7 @@ pub(super) async fn show(
 
 /// Refuse a client's keys
 ///
-/// From the next request on, until it is enabled again. Doing it twice changes nothing. Needs the scope `manage`.
+/// From the next request on, on other nodes within a second, until it is enabled again. Doing it twice changes nothing. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/clients/{slug}/disable",

@@ -37,10 +37,12 @@ pub(super) async fn ask(
     client: ClientId,
     outcome: &Outcome,
 ) -> Result<Option<ConfirmationBody>, Problem> {
-    let waiting = outcome.subscription.as_ref().filter(|_| outcome.to_confirm);
-    let Some(subscription) = waiting.map(|waiting| waiting.id) else { return Ok(None) };
+    let (Some(waiting), Some(send)) = (&outcome.subscription, outcome.to_confirm) else {
+        return Ok(None);
+    };
+    let ask = Ask { subscription: waiting.id, client, send };
     let (messages, links) = (&v1.services.messages, &v1.services.links);
-    let asked = ask_once_subscribed(cx, messages, links, Ask { subscription, client }).await?;
+    let asked = ask_once_subscribed(cx, messages, links, ask).await?;
     Ok(body(asked))
 }
 

@@ -1,5 +1,7 @@
 //! `/v1/contacts/{email}/…`: what one person agreed to, prefers, and the proof of it.
 
+use std::net::IpAddr;
+
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -17,7 +19,7 @@ use utoipa::ToSchema;
 use super::auth::{Manage, Needs, Read, Refusals};
 use super::contacts::{addressed, nobody};
 use super::input::{Body, Fields, FromFields, Listing};
-use super::subscriptions::{SubscriptionBody, wrong};
+use super::subscriptions::{SubscriptionBody, read_proof, wrong};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody};
 
@@ -50,7 +52,8 @@ pub(super) struct NewPreferences {
     /// Topics by their slugs, and whether each is on; those that are left out stay as they are. Up to 100
     #[schema(value_type = std::collections::BTreeMap<String, bool>, example = json!({"tips": false}))]
     topics: Vec<(Slug, bool)>,
-    /// Who acts; `person` if left out. An `import` switches nothing on
+    /// Who acts. If left out it is the `person` who switches off, and an `import` where a topic is to be on: that switches nothing
+    /// on that was switched off
     #[schema(value_type = Option<String>, pattern = "^(person|operator|import)$")]
     by: Option<By>,
     /// Where it comes from; `api` if left out
@@ -58,6 +61,15 @@ pub(super) struct NewPreferences {
     source: Option<Line>,
     #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
     reason: Option<Line>,
+    /// The person's address on the network, as proof
+    #[schema(value_type = Option<String>, example = "203.0.113.7")]
+    ip: Option<IpAddr>,
+    /// The person's browser, as proof; 500 characters of it are kept
+    #[schema(min_length = 1, max_length = 2000)]
+    user_agent: Option<String>,
+    /// Which version of your words the person chose by
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 200)]
+    text_version: Option<Line>,
 }
 
 /// A change of what somebody agreed to.
@@ -159,11 +171,12 @@ pub(super) async fn switch(
     Body(new): Body<NewPreferences>,
 ) -> Result<Json<PreferencesBody>, Problem> {
     let cx = v1.cx(&who);
+    let gives_back = new.topics.iter().any(|(_, on)| *on);
     let act = Act {
-        by: new.by.unwrap_or(By::Person),
+        by: new.by.unwrap_or(if gives_back { By::Import } else { By::Person }),
         source: new.source.unwrap_or_else(|| "api".parse().expect("it is a line")),
         reason: new.reason,
-        proof: Proof::default(),
+        proof: Proof { ip: new.ip, user_agent: new.user_agent, text_version: new.text_version },
     };
     let cmd = Switch { whom: addressed(&email)?.into(), topics: new.topics, act };
     Ok(Json(preferences::switch(&cx, cmd).await?.into()))
@@ -218,7 +231,9 @@ impl FromFields for NewPreferences {
         };
         let by = fields.optional("by");
         let (source, reason) = (fields.optional("source"), fields.optional("reason"));
-        Some(Self { topics: topics?, by: by?, source: source?, reason: reason? })
+        let Proof { ip, user_agent, text_version } = read_proof(fields)?;
+        let (topics, by, source, reason) = (topics?, by?, source?, reason?);
+        Some(Self { topics, by, source, reason, ip, user_agent, text_version })
     }
 }
 

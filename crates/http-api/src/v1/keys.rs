@@ -156,7 +156,7 @@ pub(super) async fn create(
 
 /// Revoke a key
 ///
-/// From the next request on, for ever. Doing it twice changes nothing. Needs the scope `manage`.
+/// From the next request on, on other nodes within a second, for ever. Doing it twice changes nothing. Needs the scope `manage`.
 #[utoipa::path(
     delete,
     path = "/v1/keys/{public_id}",

@@ -44,6 +44,7 @@ mod topics;
 mod webhook_deliveries;
 mod webhooks;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::http::header;
@@ -98,20 +99,35 @@ pub struct Services {
     pub draining: Draining,
 }
 
-/// What the handlers work with.
+/// What the handlers work with. Every layer of every route has its copy, and each request makes some more: so a copy is one pointer.
 #[derive(Clone)]
-pub(crate) struct V1 {
+pub(crate) struct V1(Arc<Shared>);
+
+pub(crate) struct Shared {
     services: Services,
-    quotas: Arc<Quotas>,
+    quotas: Quotas,
     /// Of users of inboxes, by workspace.
-    visitors: Arc<Quotas<(i64, UserId)>>,
+    visitors: Quotas<(i64, UserId)>,
     /// Of inboxes, for as long as they do not change.
-    pages: Arc<inbox::user::Pages>,
+    pages: inbox::user::Pages,
 }
 
 impl V1 {
     fn new(services: Services) -> Self {
-        Self { services, quotas: Arc::default(), visitors: Arc::default(), pages: Arc::default() }
+        Self(Arc::new(Shared {
+            services,
+            quotas: Quotas::default(),
+            visitors: Quotas::default(),
+            pages: inbox::user::Pages::default(),
+        }))
+    }
+}
+
+impl Deref for V1 {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
     }
 }
 
@@ -274,10 +290,11 @@ fn of_learning() -> OpenApiRouter<V1> {
 fn of_campaigns() -> OpenApiRouter<V1> {
     OpenApiRouter::new()
         .routes(routes!(campaigns::list, campaigns::create))
-        .routes(routes!(campaigns::control::preview_unsaved))
+        .routes(routes!(campaigns::previews::preview_unsaved))
         .routes(routes!(campaigns::show, campaigns::put, campaigns::delete))
         .routes(routes!(campaigns::history))
-        .routes(routes!(campaigns::control::preview))
+        .routes(routes!(campaigns::duplicate))
+        .routes(routes!(campaigns::previews::preview))
         .routes(routes!(campaigns::control::start))
         .routes(routes!(campaigns::control::pause))
         .routes(routes!(campaigns::control::resume))

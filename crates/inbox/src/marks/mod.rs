@@ -20,6 +20,7 @@ use tidings_kernel::{
 pub use self::read_all::{MAX_NEWER, ReadAll, ReadUpTo, read_all};
 use crate::Inbox;
 use crate::counting::{Counting, still, take_in, unchanged};
+use crate::damage::readable;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::race::{ATTEMPTS, lost};
@@ -38,6 +39,8 @@ pub enum MarkError {
     TooMany(usize),
     #[error("more than {MAX_NEWER} unread messages came after {0}; mark up to a later one, or all")]
     TooManyNewer(MessageId),
+    #[error("the user was forgotten after he was let in")]
+    Forgotten,
     #[error("others kept changing the inbox")]
     Busy,
     #[error("what was marked could not be saved")]
@@ -47,6 +50,7 @@ pub enum MarkError {
 impl From<LookError> for MarkError {
     fn from(error: LookError) -> Self {
         match error {
+            LookError::Forgotten => Self::Forgotten,
             LookError::Busy => Self::Busy,
             LookError::Store(error) => Self::Store(error),
         }
@@ -143,7 +147,12 @@ async fn find<'v>(
     let items = cx.items().await?.batch_get(&tables::INBOX, &wanted).await?;
     let mut found = Vec::with_capacity(ids.len());
     for (id, item) in ids.iter().zip(items) {
-        let stored = item.as_ref().map(Stored::read).transpose()?;
+        let stored = item.as_ref().map(|item| readable(cx, item));
+        // What it added to the counts cannot be told, so nothing can be marked on it.
+        if matches!(stored, Some(None)) {
+            continue;
+        }
+        let stored = stored.flatten();
         if let Some(Stored::Own(own)) = &stored {
             let (category, standing) = (own.message.category.clone(), view.balance.of_own(own));
             let id = own.message.id.clone();

@@ -13,6 +13,7 @@ use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Query, Txn, Update, tabl
 use super::{MarkError, as_receipt};
 use crate::Inbox;
 use crate::counting::{Counting, still, take_in};
+use crate::damage::readable;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::public::Known;
@@ -23,8 +24,8 @@ use crate::view::{Reader, View, look};
 
 /// So many unread messages may be newer than the one up to which is read.
 pub const MAX_NEWER: usize = 500;
-/// So many items are looked at to find them.
-const MAX_LOOKED_AT: usize = 5_000;
+/// So many items are looked at to find them: read ones and those of other categories are in between, and must not be in the way.
+const MAX_LOOKED_AT: usize = 50_000;
 const PAGE: usize = 500;
 /// So many are flagged at once, in transactions of their own.
 const FLAGGED: usize = 90;
@@ -57,6 +58,10 @@ pub async fn read_all(
     let mut reserved = None;
     for _ in 0..ATTEMPTS {
         let view = look(cx, inbox, reader).await?;
+        if view.balance.stats.since.is_none() {
+            // There is no such inbox, or not yet.
+            return Ok(what.done(cx));
+        }
         let newer = match &what.up_to {
             Some(id) => newer_unread(cx, &counting, &view, id, what.category.as_ref()).await?,
             None => Vec::new(),
@@ -136,7 +141,8 @@ impl Newer {
     }
 }
 
-/// Flags in transactions of their own, and tells whether all are flagged now: somebody may have read one of them meanwhile.
+/// Flags in transactions of their own, and tells whether all are flagged now: somebody may have read one of them meanwhile, or the user
+/// was forgotten, and a flag would be all that is left of him.
 async fn flag(
     cx: &Cx,
     counting: &Counting<'_>,
@@ -146,7 +152,9 @@ async fn flag(
     let items = cx.items().await?;
     for some in newer.chunks(FLAGGED) {
         let flags = some.iter().map(|newer| newer.flag(counting, number));
-        match items.transact(flags.fold(Txn::new(), Txn::update)).await {
+        let reserved = Expect::That(Condition::eq("marks", number));
+        let txn = Txn::new().check(&tables::INBOX, keys::counts(&counting.partition), reserved);
+        match items.transact(flags.fold(txn, Txn::update)).await {
             Ok(()) => {}
             Err(error) if lost(&error) => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -174,6 +182,8 @@ async fn newer_unread(
 ) -> Result<Vec<Newer>, MarkError> {
     let items = cx.items().await?;
     let (mut newer, mut receipts) = (Vec::new(), BTreeMap::<MessageId, Receipt>::new());
+    // The keys of receipts that nobody can read. Whether they say that something is read, nobody knows.
+    let mut unreadable = BTreeSet::new();
     let (mut cursor, mut looked_at) = (None, 0);
     let wanted = |of: Option<&Category>| category.is_none() || category == of;
     loop {
@@ -183,17 +193,18 @@ async fn newer_unread(
         let page = items.query(query.limit(PAGE).after(cursor)).await?;
         looked_at += page.items.len();
         for item in &page.items {
-            match Stored::read(item)? {
-                Stored::Own(own) if own.message.id > *id => {
+            match readable(cx, item) {
+                Some(Stored::Own(own)) if own.message.id > *id => {
                     let category = own.message.category.clone();
                     if wanted(category.as_ref()) && !view.balance.of_own(&own).is_read() {
                         newer.push(Newer { id: own.message.id, category, public: None });
                     }
                 }
-                Stored::Receipt(receipt) => {
+                Some(Stored::Receipt(receipt)) => {
                     receipts.insert(receipt.id.clone(), receipt);
                 }
-                Stored::Own(_) | Stored::Public(_) => {}
+                Some(Stored::Own(_) | Stored::Public(_)) => {}
+                None => unreadable.extend(item.text("SK").map(ToOwned::to_owned)),
             }
         }
         cursor = page.cursor;
@@ -205,6 +216,10 @@ async fn newer_unread(
         }
     }
     let is_unread = |known: &Known<'_>| {
+        if !unreadable.is_empty() && unreadable.contains(&format!("{}{}", keys::MESSAGES, known.id))
+        {
+            return false;
+        }
         let marks = receipts.get(&known.id).map_or_else(Marks::default, |receipt| receipt.marks);
         !view.balance.of_public(known.category, known.seq, marks).is_read()
     };

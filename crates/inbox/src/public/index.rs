@@ -166,6 +166,11 @@ impl Index {
         self.by_id.sort_unstable_by_key(|position| entries[*position as usize].id);
     }
 
+    /// The second from which one of them is gone.
+    pub(crate) fn until(&self) -> i64 {
+        if self.entries.is_empty() { i64::MAX } else { self.until }
+    }
+
     /// How much memory it takes, in messages.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

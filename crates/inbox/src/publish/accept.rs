@@ -2,7 +2,7 @@
 //!
 //! The transaction that accepts a post holds what makes the same request known again, and what gets it done: the copies
 //! themselves if they are few, a job if they are more, a timer if its time has not come. What does not fit into a transaction, the users
-//! of a large post, is written before it: without the post nobody looks at them, and they expire.
+//! of a large post, is written before it (`draft`).
 
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::{Actor, Cx, StorageError};
@@ -13,6 +13,7 @@ use tidings_kernel::{
 
 use super::check::{Checked, check};
 use super::copies::Copies;
+use super::draft::{Draft, PAGES};
 use super::redact::SAFETY;
 use super::{
     MAX_AT_ONCE, MAX_PUBLIC, MAX_TOGETHER, NewPost, Published, audited, everyone, job, message,
@@ -27,8 +28,6 @@ use crate::settings::{self, MAX_CATEGORIES, Registered};
 use crate::timeline;
 use crate::wrong::{Wrong, listed};
 
-/// So many pages of users are written at once.
-const PAGES: usize = 10;
 /// A post is known at least so long, also if its messages live shorter.
 const KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
@@ -181,7 +180,7 @@ impl Accepting<'_> {
     async fn everyone(&self) -> Result<Published, PublishError> {
         if self.post.state == State::Scheduled {
             let txn = self.timed(self.begin(&self.post));
-            return self.until_written(txn, State::Scheduled).await;
+            return self.until_written(txn).await;
         }
         let done = Post { state: State::Done, content: None, ..self.post.clone() };
         let base = self.begin(&done);
@@ -202,17 +201,16 @@ impl Accepting<'_> {
 
     async fn users(&self, uids: &[UserId]) -> Result<Published, PublishError> {
         if self.post.state == State::Scheduled {
-            let txn = self.timed(self.begin_with_pages(uids).await?);
-            return self.until_written(txn, State::Scheduled).await;
+            return self.with_pages(self.timed(self.begin(&self.post)), uids).await;
         }
         if uids.len() <= MAX_TOGETHER {
             return self.together(uids).await;
         }
         let job = message(self.cx, self.key, &self.post.id, InboxTask::Deliver);
         let at_once = uids.len() <= MAX_AT_ONCE;
-        let txn = self.begin_with_pages(uids).await?;
+        let txn = self.begin(&self.post);
         let txn = txn.enqueue(if at_once { job.delayed(SAFETY) } else { job });
-        let published = self.until_written(txn, State::Delivering).await?;
+        let published = self.with_pages(txn, uids).await?;
         if published.replayed || !at_once {
             return Ok(published);
         }
@@ -287,22 +285,40 @@ impl Accepting<'_> {
         }
     }
 
-    /// The same with the users, or after they were written.
-    async fn begin_with_pages(&self, uids: &[UserId]) -> Result<Txn, PublishError> {
-        let begun = self.begin(&self.post);
-        let pages: Vec<Item> =
-            uids.chunks(PAGE).enumerate().map(|(at, uids)| self.page(at + 1, uids)).collect();
-        if pages.len() == 1 {
-            let put = |txn: Txn, page| txn.put(&tables::INBOX, page, Expect::Anything);
-            return Ok(pages.into_iter().fold(begun, put));
+    /// Accepts with the users in the same transaction, or after they were written.
+    async fn with_pages(&self, txn: Txn, uids: &[UserId]) -> Result<Published, PublishError> {
+        if uids.len() <= PAGE {
+            let txn = txn.put(&tables::INBOX, self.page(1, uids), Expect::Anything);
+            return self.until_written(txn).await;
         }
-        let items = self.cx.items().await?;
-        for some in pages.chunks(PAGES) {
-            let put =
-                |txn: Txn, page: &Item| txn.put(&tables::INBOX, page.clone(), Expect::Anything);
-            items.transact(some.iter().fold(Txn::new(), put)).await?;
+        let draft = Draft { cx: self.cx, inbox: self.key, id: &self.post.id };
+        let accepted = self.after_pages(draft, txn, uids).await;
+        if matches!(&accepted, Ok(published) if !published.replayed) {
+            return accepted;
         }
-        Ok(begun)
+        // If it was accepted all the same, there is no draft to give up.
+        if let Err(error) = draft.give_up().await {
+            let error = tidings_kernel::causes(&error);
+            tracing::warn!(post.id = %self.post.id, error, "A post that was not accepted is cleared away later");
+        }
+        accepted
+    }
+
+    async fn after_pages(
+        &self,
+        draft: Draft<'_>,
+        txn: Txn,
+        uids: &[UserId],
+    ) -> Result<Published, PublishError> {
+        draft.begin(&self.post).await?;
+        for (at, some) in uids.chunks(PAGE * PAGES).enumerate() {
+            let numbered = some.chunks(PAGE).zip(at * PAGES + 1..);
+            let pages = numbered.map(|(uids, number)| self.page(number, uids)).collect();
+            if !draft.write(pages).await? {
+                return Err(PublishError::Busy);
+            }
+        }
+        self.until_written(draft.accepted(txn)).await
     }
 
     fn page(&self, number: usize, uids: &[UserId]) -> Item {
@@ -320,11 +336,11 @@ impl Accepting<'_> {
         })
     }
 
-    async fn until_written(&self, txn: Txn, state: State) -> Result<Published, PublishError> {
+    async fn until_written(&self, txn: Txn) -> Result<Published, PublishError> {
         let items = self.cx.items().await?;
         for _ in 0..ATTEMPTS {
             match self.write(items.as_ref(), txn.clone()).await? {
-                Written::Yes => return Ok(self.published(state)),
+                Written::Yes => return Ok(self.published(self.post.state)),
                 Written::Before(before) => return self.replay(&before).await,
                 Written::Again => {}
             }

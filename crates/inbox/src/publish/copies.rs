@@ -10,9 +10,10 @@ use tidings_kernel::{
 };
 
 use crate::counting::{Counting, take_in};
+use crate::damage::{passed_over, readable};
 use crate::keys::{self, InboxKey, UserId};
 use crate::records::{
-    CategoryStats, EXPIRY, Marks, Message, Own, Post, Stored, UserStats, damaged, stamp,
+    CategoryStats, EXPIRY, Marks, Message, Own, Post, SETTLED, Stored, UserStats, damaged, stamp,
 };
 use crate::timeline::{self, Fate};
 
@@ -31,7 +32,16 @@ struct Standing<'a> {
     uid: &'a UserId,
     stats: UserStats,
     category: Option<CategoryStats>,
-    own: Option<Own>,
+    copy: Copy,
+}
+
+/// What stands where his copy is.
+enum Copy {
+    No,
+    Yes(Box<Own>),
+    /// Something that nobody can read, or among counts that nobody can. What it added to them cannot be told any more, and nothing
+    /// is added to them.
+    Damaged,
 }
 
 impl Copies<'_> {
@@ -45,7 +55,8 @@ impl Copies<'_> {
         let message = self.message()?;
         for standing in self.standings(items, uids).await? {
             txn = self.put_one(txn, &message, &standing);
-            if self.known.contains(standing.uid.as_str()) {
+            let is_told = !matches!(standing.copy, Copy::Damaged);
+            if is_told && self.known.contains(standing.uid.as_str()) {
                 txn = txn.enqueue(self.befell(standing.uid, Fate::Published));
             }
         }
@@ -60,7 +71,7 @@ impl Copies<'_> {
         uids: &[UserId],
     ) -> Result<Txn, StorageError> {
         for standing in self.standings(items, uids).await? {
-            if standing.own.is_some() && self.known.contains(standing.uid.as_str()) {
+            if matches!(standing.copy, Copy::Yes(_)) && self.known.contains(standing.uid.as_str()) {
                 txn = txn.enqueue(self.befell(standing.uid, Fate::Withdrawn));
             }
             txn = self.take_one(txn, &standing);
@@ -96,21 +107,33 @@ impl Copies<'_> {
         let mut next = || found.next().flatten();
         let mut standings = Vec::with_capacity(uids.len());
         for uid in uids {
-            let stats = UserStats::read(next().as_ref())?;
-            let own = next().as_ref().map(Stored::read).transpose()?.and_then(Stored::own);
-            let category = match category {
-                Some(_) => Some(CategoryStats::read(next().as_ref())?),
-                None => None,
+            let stats = UserStats::read(next().as_ref()).map_err(StorageError::from);
+            let stats = passed_over(self.cx, stats)?;
+            let copy = match next().map(|item| readable(self.cx, &item)) {
+                None => Copy::No,
+                Some(Some(Stored::Own(own))) => Copy::Yes(Box::new(own)),
+                Some(Some(Stored::Public(_) | Stored::Receipt(_)) | None) => Copy::Damaged,
             };
-            standings.push(Standing { uid, stats, category, own });
+            let of_category = category.map(|_| CategoryStats::read(next().as_ref()));
+            let of_category = of_category.transpose().map_err(StorageError::from);
+            standings.push(match (stats, passed_over(self.cx, of_category)?) {
+                (Some(stats), Some(category)) => Standing { uid, stats, category, copy },
+                _ => {
+                    let (stats, copy) = (UserStats::default(), Copy::Damaged);
+                    Standing { uid, stats, category: None, copy }
+                }
+            });
         }
         Ok(standings)
     }
 
     fn put_one(&self, txn: Txn, message: &Message, standing: &Standing<'_>) -> Txn {
-        let Standing { uid, stats, category, own } = standing;
+        let Standing { uid, stats, category, copy } = standing;
+        // Counts that this makes begin now: what is told later of one of the same name who was forgotten, is not his.
+        let begins = stats.rev == 0;
+        let settled = if begins { self.cx.now().as_second() } else { stats.settled };
         // It was delivered before: what is there stays as it is. And what is past its time already is shown to nobody.
-        if own.is_some() || message.expires.as_second() <= stats.settled {
+        if !matches!(copy, Copy::No) || message.expires.as_second() <= settled {
             return txn;
         }
         let id = &self.post.id;
@@ -126,6 +149,7 @@ impl Copies<'_> {
         } else {
             before_mark("all", id.as_str())
         };
+        let all = if begins { all.set(SETTLED, settled) } else { all };
         let all = all.expect(Expect::That(taken_in.and(unread)));
         let txn =
             txn.put(&tables::INBOX, copy.to_item(tenant, self.inbox), Expect::Absent).update(all);
@@ -140,19 +164,24 @@ impl Copies<'_> {
     }
 
     fn take_one(&self, txn: Txn, standing: &Standing<'_>) -> Txn {
-        let Standing { uid, stats, category, own } = standing;
-        let Some(own) = own else { return txn };
+        let Standing { uid, stats, category, copy } = standing;
+        let partition = keys::user(self.cx.workspace(), self.inbox, uid);
+        let key = keys::message(&partition, &self.post.id);
+        let own = match copy {
+            Copy::No => return txn,
+            Copy::Yes(own) => own,
+            // It goes all the same, and counting anew finds what it has left behind.
+            Copy::Damaged => return txn.delete(&tables::INBOX, key, Expect::Anything),
+        };
         let covering = stats.covering_id(category.as_ref(), &self.post.id);
         let read = i64::from(own.marks.is_read(covering));
-        let partition = keys::user(self.cx.workspace(), self.inbox, uid);
         // Whatever is marked changes `rev`, so that with the same one it is as read as it was.
         let all = self
             .count(keys::counts(&partition), uid, -1)
             .add("read", -read)
             .add("rev", 1)
             .expect(Expect::That(Condition::eq("rev", stats.rev)));
-        let copy = keys::message(&partition, &self.post.id);
-        let txn = txn.delete(&tables::INBOX, copy, Expect::Present).update(all);
+        let txn = txn.delete(&tables::INBOX, key, Expect::Present).update(all);
         let (Some(name), Some(before)) = (&self.post.category, category) else { return txn };
         let counting = Counting::of_user(self.cx.workspace(), self.inbox, uid);
         counting.add_to(txn, name, before, (-1, -read))

@@ -5,6 +5,7 @@ use tidings_kernel::{Cancellation, Condition, Expect, ItemStore, StoreError, Txn
 
 use super::{MAX_PUBLIC, audited, moved, unfiled};
 use crate::counting::Counting;
+use crate::damage::readable;
 use crate::keys::{self, InboxKey, Partition};
 use crate::race::{ATTEMPTS, lost};
 use crate::records::{
@@ -83,9 +84,15 @@ pub(super) async fn redact(
     ));
     let partition = keys::public(cx.workspace(), inbox);
     let found = items.get(&tables::INBOX, &keys::message(&partition, &post.id)).await?;
-    let found = found.as_ref().map(Stored::read).transpose()?.and_then(Stored::public);
+    let public = found.as_ref().map(|item| readable(cx, item));
+    if matches!(public, Some(None)) {
+        // It goes all the same, and counting anew finds what it has left behind.
+        let key = keys::message(&partition, &post.id);
+        txn = txn.delete(&tables::INBOX, key, Expect::Anything);
+    }
+    let public = public.flatten().and_then(Stored::public);
     // One that has expired is counted out by its expiry.
-    if let Some(mut public) = found.filter(|public| public.redacted.is_none()) {
+    if let Some(mut public) = public.filter(|public| public.redacted.is_none()) {
         let stats = stats(cx, inbox, items.as_ref()).await?;
         let number = stats.redactions + 1;
         public.message.content = None;

@@ -5,13 +5,14 @@
 //! process can end anywhere: who goes on finds out from the post where that is. A message to everyone is one item,
 //! whatever their number.
 //!
-//! Here: what a post may be (`check`), how it is accepted (`accept`), begun when its time has come (`begin`), brought to its users or
+//! Here: what a post may be (`check`), how it is accepted (`accept`, `draft`), begun when its time has come (`begin`), brought to its users or
 //! taken away from them (`walk`, `copies`, `everyone`, `redact`), and the worker of the queue `inbox-posts` (`worker`). Not here: what readers do with messages.
 
 mod accept;
 mod begin;
 mod check;
 mod copies;
+mod draft;
 mod everyone;
 mod redact;
 #[cfg(test)]
@@ -44,7 +45,7 @@ pub const MAX_AT_ONCE: usize = 1_000;
 pub const MAX_PUBLIC: i64 = 20_000;
 /// So many users have it in the transaction that accepts it.
 const MAX_TOGETHER: usize = 20;
-/// So many copies are in one transaction: three items each, and the post.
+/// So many copies are in one transaction: three items each, the post, the page of its users, and the job or the line that goes with them.
 const CHUNK: usize = 32;
 /// The same where a timeline is told of each.
 const CHUNK_TOLD: usize = 24;

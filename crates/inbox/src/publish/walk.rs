@@ -5,14 +5,15 @@
 
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::InboxTask;
-use tidings_kernel::{ItemStore, StoreError, Txn, tables};
+use tidings_kernel::{Expect, ItemStore, Key, StoreError, Txn, tables};
 
 use super::copies::Copies;
 use super::{CHUNK, CHUNK_TOLD, message, moved, post as load, unfiled};
 use crate::Inbox;
+use crate::counting::still;
 use crate::keys::{self, InboxKey, PAGE, UserId};
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{Post, State, damaged};
+use crate::records::{FORGOTTEN, Post, State, damaged};
 use crate::timeline;
 
 /// Goes on from where the post is to the end of the page, if it is a post that has anything to do. Answers with how far it
@@ -26,15 +27,15 @@ pub(super) async fn page(
     let Some(task) = task(&post) else { return Ok(post) };
     let items = cx.items().await?;
     let page = Page::at(done(&post, task));
-    let uids = page.load(cx, key, &post, items.as_ref()).await?;
-    let known = timeline::known(cx, &uids).await?;
+    let mut named = page.load(cx, key, &post, items.as_ref()).await?;
+    let known = timeline::known(cx, &named.uids).await?;
     let chunk = if known.is_empty() { CHUNK } else { CHUNK_TOLD };
     let (mut size, mut misses) = (chunk, 0);
     while self::task(&post) == Some(task) && Page::at(done(&post, task)) == page {
         let left = usize::try_from(all(&post, task) - done(&post, task)).unwrap_or(0);
-        let next = page.next(&uids, done(&post, task), size.min(left))?;
+        let next = page.next(&named.uids, done(&post, task), size.min(left))?;
         let after = advanced(&post, task, next.len() as i64);
-        let mut txn = Txn::new().update(moved(cx, key, &post, &after));
+        let mut txn = named.still(Txn::new().update(moved(cx, key, &post, &after)));
         if self::task(&after).is_some() && Page::at(done(&after, task)) != page {
             txn = txn.enqueue(message(cx, key, &post.id, task));
         }
@@ -60,6 +61,7 @@ pub(super) async fn page(
                     Some(now) => post = now,
                     None => return Ok(post),
                 }
+                named = page.load(cx, key, &post, items.as_ref()).await?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -125,11 +127,12 @@ impl Page {
         inbox: &InboxKey,
         post: &Post,
         items: &dyn ItemStore,
-    ) -> Result<Vec<UserId>, StorageError> {
+    ) -> Result<Named, StorageError> {
         let key = keys::recipients(cx.workspace(), inbox, &post.id, self.0 + 1);
         let found = items.get(&tables::INBOX, &key).await?;
         let found = found.ok_or_else(|| damaged("a post", "page of its users"))?;
-        Ok(Post::read_recipients(&found)?)
+        let forgotten = found.integer(FORGOTTEN).unwrap_or(0);
+        Ok(Named { uids: Post::read_recipients(&found)?, key, forgotten })
     }
 
     /// Up to so many users after those who are done.
@@ -137,5 +140,21 @@ impl Page {
         let from = usize::try_from(done).unwrap_or(0) - self.0 * PAGE;
         let next = uids.get(from..uids.len().min(from + size)).filter(|next| !next.is_empty());
         next.ok_or_else(|| damaged("a page of recipients", "next user"))
+    }
+}
+
+/// Who stands on a page.
+struct Named {
+    uids: Vec<UserId>,
+    key: Key,
+    /// How many of them were forgotten when it was read.
+    forgotten: i64,
+}
+
+impl Named {
+    /// Nobody on the page was forgotten since: who was must not get a copy that nobody would take away from him.
+    fn still(&self, txn: Txn) -> Txn {
+        let unchanged = Expect::That(still(FORGOTTEN, self.forgotten));
+        txn.check(&tables::INBOX, self.key.clone(), unchanged)
     }
 }

@@ -10,6 +10,7 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::causes;
 
 use super::begin::{Begun, begin};
+use super::draft::Draft;
 use super::{post as load, walk};
 use crate::Inbox;
 use crate::records::State;
@@ -54,8 +55,16 @@ impl Posts {
         let Some(cx) = self.access.working_in(&message.workspace).await? else {
             return Ok(Outcome::Done);
         };
-        // One that nobody knows any more has expired, with all its messages.
-        let Some(mut post) = load(&cx, &inbox, &id).await? else { return Ok(Outcome::Done) };
+        let Some(mut post) = load(&cx, &inbox, &id).await? else {
+            // One that nobody knows any more has expired, with all its messages; or it never came to be.
+            if message.task == InboxTask::Redact {
+                Draft { cx: &cx, inbox: &inbox, id: &id }.give_up().await?;
+            }
+            return Ok(Outcome::Done);
+        };
+        if message.task == InboxTask::Redact && post.state != State::Redacting {
+            return Ok(Outcome::Done);
+        }
         if message.task == InboxTask::Deliver && post.state == State::Scheduled {
             post = match begin(&self.inbox, &cx, &inbox, post).await? {
                 Begun::Yes(post) => *post,

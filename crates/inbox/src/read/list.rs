@@ -9,10 +9,11 @@ use std::iter::Peekable;
 use std::str::FromStr;
 
 use tidings_access::Cx;
-use tidings_kernel::{Query, StoreError, tables};
+use tidings_kernel::{Item, Query, StoreError, tables};
 
 use super::{Counts, Shown};
 use crate::Inbox;
+use crate::damage::readable;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::public::Known;
@@ -104,7 +105,7 @@ pub(crate) async fn list_in(
     let (mut picked, mut looked_at) = (Vec::new(), 0);
     let next = loop {
         let part = Part::before(cx, reader, below.as_ref(), at_once).await?;
-        looked_at += part.rows.len();
+        looked_at += part.looked_at;
         let wanted = view.index.wanted(view.since(), listing.category.as_ref());
         let publics = view.index.below(below.as_ref(), wanted);
         let publics =
@@ -129,6 +130,22 @@ pub(crate) async fn list_in(
     Ok(Page { messages, next: next.map(Cursor), counts: view.counts() })
 }
 
+/// The greatest id of what a user has, archived messages and receipts too, and how many there are at the same moment. Whatever has
+/// a greater one has come since.
+pub async fn newest(
+    cx: &Cx,
+    inbox: &Inbox,
+    reader: &Reader,
+) -> Result<(Option<MessageId>, Counts), LookError> {
+    let view = look(cx, inbox, reader).await?;
+    let part = Part::before(cx, reader, None, 1).await?;
+    // Where there is an end, it is that of a row which nobody can read.
+    let own = part.rows.first().map(|row| row.id().clone()).or(part.end);
+    let wanted = view.index.wanted(view.since(), None);
+    let public = view.index.below(None, wanted).next().map(|known| known.id);
+    Ok((own.max(public), view.counts()))
+}
+
 /// Up to `limit` messages with greater ids than this one, archived ones too.
 pub async fn newer(
     cx: &Cx,
@@ -142,7 +159,7 @@ pub async fn newer(
     let (mut after, mut picked, mut looked_at) = (after.clone(), Vec::new(), 0);
     let more = loop {
         let part = Part::after(cx, reader, &after, limit + 1).await?;
-        looked_at += part.rows.len();
+        looked_at += part.looked_at;
         let publics = view.index.above(&after, view.index.wanted(view.since(), None));
         let publics =
             publics.take_while(|known| part.end.as_ref().is_none_or(|end| known.id <= *end));
@@ -183,6 +200,8 @@ impl Row {
 /// A part of the user's partition.
 struct Part {
     rows: Vec<Row>,
+    /// How many items were read for it.
+    looked_at: usize,
     /// The id up to which it was read; nothing if it was read to its end.
     end: Option<MessageId>,
 }
@@ -229,22 +248,25 @@ impl Part {
         let page = cx.items().await?.query(query.limit(limit + 1)).await?;
         let mut rows = Vec::with_capacity(page.items.len());
         for item in &page.items {
-            let row = match Stored::read(item)? {
-                Stored::Own(own) => Row::Own(own),
-                Stored::Receipt(receipt) => Row::Receipt(receipt),
-                Stored::Public(_) => continue,
+            let row = match readable(cx, item) {
+                Some(Stored::Own(own)) => Row::Own(own),
+                Some(Stored::Receipt(receipt)) => Row::Receipt(receipt),
+                Some(Stored::Public(_)) | None => continue,
             };
             if without != Some(row.id()) {
                 rows.push(row);
             }
         }
-        let last = || match rows.last() {
-            Some(row) => Ok(row.id().clone()),
-            None => Err(StoreError::Corrupt("a page of messages has none, and a next".into())),
-        };
+        // By the keys: the last may be one that nobody can read.
+        let id = |item: &Item| item.text("SK")?.strip_prefix(keys::MESSAGES)?.parse().ok();
+        let last = || page.items.iter().rev().find_map(id).ok_or_else(no_end);
         let end = if page.cursor.is_some() { Some(last()?) } else { None };
-        Ok(Self { rows, end })
+        Ok(Self { rows, looked_at: page.items.len(), end })
     }
+}
+
+fn no_end() -> StoreError {
+    StoreError::Corrupt("a page of messages has none, and a next".into())
 }
 
 /// A message that may be shown.
@@ -342,7 +364,7 @@ async fn shown(
     let mut fetched = HashMap::new();
     if !wanted.is_empty() {
         for item in cx.items().await?.batch_get(&tables::INBOX, &wanted).await?.iter().flatten() {
-            if let Some(public) = Stored::read(item)?.public() {
+            if let Some(public) = readable(cx, item).and_then(Stored::public) {
                 fetched.insert(public.message.id.clone(), public.message);
             }
         }

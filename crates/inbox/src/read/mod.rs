@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_kernel::tables;
 
-pub use self::list::{Cursor, CursorError, Listing, MAX_LIMIT, Newer, Page, list, newer};
+pub use self::list::{Cursor, CursorError, Listing, MAX_LIMIT, Newer, Page, list, newer, newest};
 use crate::Inbox;
+use crate::damage::readable;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::public::Known;
@@ -42,6 +43,8 @@ pub struct Counts {
     /// How often anything of the user has changed, and anything of everyone. A message that comes is one change.
     pub own_rev: i64,
     pub public_rev: i64,
+    /// From when on it may be otherwise because something is past its time; nothing if nothing expires.
+    pub until: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -64,10 +67,6 @@ pub async fn open(cx: &Cx, inbox: &Inbox, reader: Reader) -> Result<Open, LookEr
 }
 
 impl Open {
-    pub fn reader(&self) -> &Reader {
-        &self.reader
-    }
-
     /// The same as of its counts.
     pub fn rev(&self) -> String {
         self.view.rev()
@@ -99,8 +98,7 @@ pub async fn message(
     let items = cx.items().await?;
     let partition = keys::user(cx.workspace(), &reader.inbox, &reader.uid);
     let item = items.get(&tables::INBOX, &keys::message(&partition, id)).await?;
-    let stored = item.as_ref().map(Stored::read).transpose()?;
-    let marks = match stored {
+    let marks = match item.as_ref().and_then(|item| readable(cx, item)) {
         Some(Stored::Own(own)) => return Ok(Some(view.show_own(own))),
         Some(Stored::Receipt(receipt)) => receipt.marks,
         Some(Stored::Public(_)) | None => Marks::default(),
@@ -108,7 +106,7 @@ pub async fn message(
     let Some(known) = view.public(id) else { return Ok(None) };
     let key = keys::message(&keys::public(cx.workspace(), &reader.inbox), id);
     let item = items.get(&tables::INBOX, &key).await?;
-    let public = item.as_ref().map(Stored::read).transpose()?.and_then(Stored::public);
+    let public = item.as_ref().and_then(|item| readable(cx, item)).and_then(Stored::public);
     Ok(public.and_then(|public| view.show_public(&known, public.message, marks)))
 }
 
@@ -137,7 +135,8 @@ impl View {
         let unread = unread + self.balance.stats.published - self.balance.stats.read;
         let (own_rev, public_rev) = (self.balance.stats.rev, self.index.stats.rev);
         let (total, unread) = (total.max(0), unread.max(0));
-        Counts { total, unread, categories, rev: self.rev(), own_rev, public_rev }
+        let (rev, until) = (self.rev(), self.until());
+        Counts { total, unread, categories, rev, own_rev, public_rev, until }
     }
 
     /// Public messages expire in the index, which changes nothing that is stored. And a user who was forgotten and comes again begins
@@ -149,7 +148,10 @@ impl View {
 
     /// A public message that this user can see.
     pub(crate) fn public(&self, id: &MessageId) -> Option<Known<'_>> {
-        self.index.find(id).filter(|known| known.seq > self.since())
+        // A node whose clock is ahead may have begun the counts: they have no room for what is gone by its time.
+        let settled = self.balance.stats.settled;
+        let lasts = |known: &Known<'_>| known.expires.as_second() > settled;
+        self.index.find(id).filter(|known| known.seq > self.since() && lasts(known))
     }
 
     fn show_own(&self, own: Own) -> Shown {

@@ -12,12 +12,13 @@ mod stats;
 mod tests;
 
 pub use message::{Content, Marks, Message, Own, Public, Receipt, Stored};
+pub(crate) use post::FORGOTTEN;
 pub use post::{Accepted, Audience, Post, State};
 pub use settings::{Configuration, TenantSettings};
 pub use stats::{
     Categories, CategoryStats, PublicStats, UserStats, Watermark, public_stamp, stamp,
 };
-pub(crate) use stats::{SETTLED, SOONEST};
+pub(crate) use stats::{FORGOTTEN_AT, SETTLED, SOONEST};
 
 use jiff::Timestamp;
 use tidings_kernel::{Item, StoreError, Value};

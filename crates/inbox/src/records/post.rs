@@ -106,6 +106,9 @@ impl std::fmt::Display for State {
     }
 }
 
+/// How many users of a page were forgotten.
+pub(crate) const FORGOTTEN: &str = "forgotten";
+
 impl Post {
     /// When it was received, as its readers see it.
     pub fn received(&self) -> Timestamp {

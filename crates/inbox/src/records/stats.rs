@@ -13,6 +13,8 @@ const KIND: &str = "US";
 
 /// The attribute of `UserStats::soonest`.
 pub(crate) const SOONEST: &str = "soonest";
+/// That of `UserStats::forgotten`.
+pub(crate) const FORGOTTEN_AT: &str = "forgotten_at";
 /// That of `UserStats::settled`.
 pub(crate) const SETTLED: &str = "settled";
 
@@ -79,6 +81,8 @@ pub struct UserStats {
     pub since: Option<i64>,
     /// The millisecond in which he first came, which tells him from one of the same name who was forgotten. 0 if he never came.
     pub came: i64,
+    /// The millisecond in which one of the same name was forgotten: who was let in until then is not he. Nothing if there was none.
+    pub forgotten: Option<i64>,
     /// Receipts of public messages that were redacted up to this redaction are taken out.
     pub cleaned: i64,
     /// Nothing that is counted is gone before this second. Nothing if nobody has looked yet.
@@ -125,6 +129,7 @@ impl UserStats {
             all: Watermark::read(item, "all")?,
             since: item.integer("since"),
             came: from.count("came"),
+            forgotten: item.integer(FORGOTTEN_AT),
             cleaned: from.count("cleaned"),
             soonest: item.integer(SOONEST),
             settled: from.count(SETTLED),
@@ -149,6 +154,9 @@ impl UserStats {
         }
         if self.came > 0 {
             item.set("came", self.came);
+        }
+        if let Some(forgotten) = self.forgotten {
+            item.set(FORGOTTEN_AT, forgotten);
         }
         if let Some(soonest) = self.soonest {
             item.set(SOONEST, soonest);

@@ -88,6 +88,7 @@ fn counts_come_back() {
         marks: 2,
         all: Some(mark.clone()),
         came: 1_767_225_600_000,
+        forgotten: Some(1_767_225_599_000),
         since: Some(0),
         cleaned: 1,
         soonest: Some(1_790_000_000),

@@ -29,6 +29,7 @@ each_store!(
     a_flag_of_a_public_message_expires_at_its_second,
     counts_from_before_are_looked_through_once,
     many_that_expire_at_once_go_when_somebody_looks,
+    more_than_a_page_goes_when_somebody_looks,
     what_cannot_be_read_stops_nobody,
     a_round_looks_only_where_there_is_something,
     the_stream_is_trimmed_once_it_was_read,
@@ -263,6 +264,24 @@ async fn many_that_expire_at_once_go_when_somebody_looks(bed: &Bed) {
     assert_eq!(told, ["1 1; c1 1 1"; 5]);
     world.expire().await;
     assert_eq!(world.told("ada").await, "1 1; c1 1 1");
+    world.verify().await;
+}
+
+async fn more_than_a_page_goes_when_somebody_looks(bed: &Bed) {
+    let world = World::new(bed);
+    let mut ids = Vec::new();
+    for number in 0..530 {
+        let ttl = if number % 100 == 50 { "30d" } else { "10m" };
+        ids.push(world.publish_for("ada", ["news", ""][number % 2], ttl).await);
+    }
+    world.mark("ada", Mark::Read, &ids[..50].iter().collect::<Vec<_>>()).await;
+    assert_eq!(world.told("ada").await, "530 480; news 265 240");
+    bed.clock.advance(11.minutes());
+    let seen = [&ids[150]];
+    let (told, _) = tokio::join!(world.told("ada"), world.mark("ada", Mark::Seen, &seen));
+    assert_eq!(told, "5 5; news 5 5");
+    world.expire().await;
+    assert_eq!(world.told("ada").await, "5 5; news 5 5");
     world.verify().await;
 }
 

@@ -1,7 +1,7 @@
 //! What a user marks, and what is counted because of it.
 
 use jiff::ToSpan as _;
-use tidings_kernel::{Condition, Expect, Put, Query, Update, tables};
+use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Put, Query, Txn, Update, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{World, reader};
@@ -20,6 +20,7 @@ each_store!(
     what_is_newer_stays_unread,
     many_that_are_newer_are_flagged_in_steps,
     too_many_that_are_newer_are_refused,
+    what_is_of_another_category_is_in_nobodys_way,
     a_read_all_of_one_category_leaves_the_others,
     what_comes_late_is_unread_in_spite_of_a_read_all,
     who_comes_first_sees_what_is_not_too_old,
@@ -195,6 +196,26 @@ async fn too_many_that_are_newer_are_refused(bed: &Bed) {
     let what = ReadAll { category: None, up_to: Some(first) };
     let refused = read_all(&cx, &world.inbox, &reader("ada"), what).await;
     assert!(matches!(refused, Err(MarkError::TooManyNewer(_))), "{refused:?}");
+}
+
+async fn what_is_of_another_category_is_in_nobodys_way(bed: &Bed) {
+    let world = World::new(bed);
+    let (order, news) = (world.publish("ada", "order").await, world.publish("ada", "news").await);
+    let cx = world.cx().await;
+    let items = cx.items().await.unwrap();
+    let query = Query::new(&tables::INBOX, "t#acmeU#ada#app").begins_with(format!("m#{news}"));
+    let stored = items.query(query).await.unwrap().items.remove(0);
+    // Publishing so many takes a while, and who counts does not matter here.
+    let ids: Vec<String> = (0..6_000).map(|number| format!("ZZZZZZZZ{number:09}")).collect();
+    for some in ids.chunks(MAX_TXN_WRITES) {
+        let txn = some.iter().fold(Txn::new(), |txn, id| {
+            let copy = stored.clone().with("id", id.as_str()).with("SK", format!("m#{id}"));
+            txn.put(&tables::INBOX, copy, Expect::Absent)
+        });
+        items.transact(txn).await.unwrap();
+    }
+    world.read_all("ada", "order", Some(&order)).await;
+    assert_eq!(world.told("ada").await, "2 1; news 1 1; order 1 0");
 }
 
 async fn a_read_all_of_one_category_leaves_the_others(bed: &Bed) {

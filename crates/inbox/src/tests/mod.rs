@@ -2,9 +2,12 @@
 
 mod categories;
 mod crash;
+mod damage;
 mod expiry;
+mod forgotten;
 mod list;
 mod marks;
-mod model;
 mod races;
+mod verified;
+mod visits;
 mod world;

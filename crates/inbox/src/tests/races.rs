@@ -1,12 +1,17 @@
 //! Many at once: whoever marks, publishes, reads all and counts out at the same time, everything is counted once.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use jiff::ToSpan as _;
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, scattered};
 
 use super::world::{World, post, reader};
+use crate::Inbox;
+use crate::balance::Balance;
+use crate::keys;
 use crate::marks::{Mark, ReadAll, mark, read_all};
 use crate::publish::To;
 use crate::read::counts;
@@ -16,6 +21,7 @@ each_store!(
     marks_publishes_and_read_alls_at_once_are_right,
     two_that_load_the_same_index_at_once_get_the_same,
     first_visits_at_once_are_one,
+    a_read_all_knows_what_was_marked_while_it_looked,
 );
 
 async fn fifty_that_mark_the_same_count_it_once(bed: &Bed) {
@@ -122,4 +128,40 @@ async fn first_visits_at_once_are_one(bed: &Bed) {
     let told = join_all(looks).await;
     assert!(told.iter().all(|counts| *counts == told[0]), "{told:?}");
     world.verify().await;
+}
+
+/// Where a batch is not read at one moment: everyone's counts, then a message comes and is read on another device, then the user's. Another
+/// request on the same node may have met his new counts just then.
+async fn a_read_all_knows_what_was_marked_while_it_looked(bed: &Bed) {
+    let (world, node) = (World::new(bed), Arc::new(Inbox::new()));
+    world.publish("", "news").await;
+    for (is_met, total) in [(false, 2), (true, 3)] {
+        counts(&world.cx().await, &node, &reader("ada")).await.unwrap();
+        let (is_first, elsewhere) = (Arc::new(AtomicBool::new(true)), Arc::clone(&world.inbox));
+        let (cx, here) = (world.cx().await, Arc::clone(&node));
+        let happens = move || {
+            let (is_first, cx) = (Arc::clone(&is_first), cx.clone());
+            let (elsewhere, here) = (Arc::clone(&elsewhere), Arc::clone(&here));
+            let happens = async move {
+                if !is_first.swap(false, SeqCst) {
+                    return;
+                }
+                let ada = reader("ada");
+                let came = elsewhere.publish(&cx, &ada.inbox, post(To::Everyone)).await.unwrap();
+                mark(&cx, &elsewhere, &ada, Mark::Read, &[came.id]).await.unwrap();
+                if is_met {
+                    let partition = keys::user(cx.workspace(), &ada.inbox, &ada.uid);
+                    let balance = Balance::load(&cx, &partition).await.unwrap();
+                    let balance = Arc::new(Balance { met: total, ..balance });
+                    here.balances.keep(cx.workspace(), &ada, &balance);
+                }
+            };
+            happens.boxed()
+        };
+        let scattered = scattered(bed, &world.cx().await, 0, happens).await;
+        read_all(&scattered, &node, &reader("ada"), ReadAll::default()).await.unwrap();
+        world.verify().await;
+        assert_eq!(world.told("ada").await, format!("{total} 0; news 1 0"));
+        bed.clock.advance(1.second());
+    }
 }

@@ -29,7 +29,7 @@ pub(super) fn reader(uid: &str) -> Reader {
 }
 
 pub(super) fn reader_in(inbox: &str, uid: &str) -> Reader {
-    Reader { inbox: inbox.parse().unwrap(), uid: uid.parse().unwrap() }
+    Reader { inbox: inbox.parse().unwrap(), uid: uid.parse().unwrap(), let_in: None }
 }
 
 /// A message without anything special, to nobody yet.

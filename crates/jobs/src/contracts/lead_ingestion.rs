@@ -48,7 +48,7 @@ impl Contract for LeadIngestion {
         name: "lead-ingestion",
         version: 1,
         doc: "Resolve whom an event is about, and put it on the person's timeline.",
-        queues: &["lead-ingestion"],
+        queues: &["lead-ingestion", "lead-ingestion-bulk"],
         fields: &[
             Field::required("workspace", Kind::Workspace, "Whose data it is."),
             Field::required("source_type", Kind::TEXT, "What sort of system the event comes from."),

@@ -10,6 +10,7 @@ mod audit_entry;
 mod campaign_email;
 mod campaign_step;
 mod check;
+mod confirmation_ask;
 mod email_events;
 mod error;
 mod inbox_post;
@@ -34,6 +35,7 @@ mod webhooks;
 pub use audit_entry::AuditEntry;
 pub use campaign_email::CampaignEmail;
 pub use campaign_step::CampaignStep;
+pub use confirmation_ask::ConfirmationAsk;
 pub use email_events::{EmailEvent, EventType};
 pub use error::{ContractError, Violation};
 pub use inbox_post::{InboxPost, InboxTask};
@@ -58,8 +60,9 @@ use serde::de::DeserializeOwned;
 use tidings_kernel::MAX_BODY_BYTES;
 
 /// Every contract that there is.
-pub static ALL: [&Shape; 18] = [
+pub static ALL: [&Shape; 19] = [
     TransactionalEmail::SHAPE,
+    ConfirmationAsk::SHAPE,
     CampaignEmail::SHAPE,
     CampaignStep::SHAPE,
     SequenceStep::SHAPE,

@@ -71,7 +71,9 @@ impl Worker {
         let mut work = JoinSet::new();
         let mut failures = 0;
         while let Some(permits) = self.free_permits(&free, &mut stop).await {
-            match self.take(permits.num_permits(), &mut stop).await {
+            let taken = self.take(permits.num_permits(), &mut stop).await;
+            self.give_up_worn_out().await;
+            match taken {
                 Some(Ok(deliveries)) => {
                     failures = 0;
                     let mut permits = permits;
@@ -117,6 +119,7 @@ impl Worker {
         loop {
             let request = self.request(self.settings.batch, Duration::ZERO);
             let deliveries = self.engine.receive(self.queue, request).await?;
+            self.give_up_worn_out().await;
             if deliveries.is_empty() {
                 return Ok(count);
             }
@@ -183,19 +186,29 @@ impl Worker {
         }
     }
 
+    /// Whoever died with a message the last time could not tell its handler that it was the last.
+    async fn give_up_worn_out(&self) {
+        for delivery in self.engine.worn_out(self.queue) {
+            let (queue, receives) = (self.queue.name, self.queue.max_receives);
+            tracing::warn!(queue, message.id = %delivery.id, "A message was given up: nobody ever answered it");
+            let reason =
+                format!("it was delivered {receives} times, and each time nobody answered");
+            give_up(&*self.handler, &delivery, &reason, self.settings.time_limit).await;
+        }
+    }
+
     async fn attend(&self, delivery: Delivery) -> Settled {
         let waited = self.clock.now().duration_since(delivery.enqueued_at);
         let waited = Duration::try_from(waited).unwrap_or_default();
         let begun = tokio::time::Instant::now();
-        let outcome = attend(&*self.handler, &delivery, self.settings.time_limit).await;
-        let given_up = match &outcome {
-            Outcome::Dead { reason } => Some(reason),
+        let outcome = match attend(&*self.handler, &delivery, self.settings.time_limit).await {
+            // It was the last try, so it need not come once more to be given up.
             Outcome::Retry { reason, .. } if delivery.receives >= self.queue.max_receives => {
-                Some(reason)
+                Outcome::Dead { reason }
             }
-            Outcome::Done | Outcome::Retry { .. } | Outcome::Wait { .. } => None,
+            outcome => outcome,
         };
-        if let Some(reason) = given_up {
+        if let Outcome::Dead { reason } = &outcome {
             give_up(&*self.handler, &delivery, reason, self.settings.time_limit).await;
         }
         record(self.queue, &delivery, &outcome, waited, begun.elapsed());

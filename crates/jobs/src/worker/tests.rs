@@ -58,6 +58,8 @@ impl World {
 #[derive(Default)]
 struct Obedient {
     done: Mutex<BTreeMap<String, usize>>,
+    /// Those that it was told to come no more.
+    given_up: Mutex<Vec<String>>,
     go_on: Notify,
     begun: Notify,
 }
@@ -81,6 +83,10 @@ impl Handler for Obedient {
             }
             _ => Outcome::Done,
         }
+    }
+
+    async fn given_up(&self, delivery: &Delivery, _: &str) {
+        self.given_up.lock().unwrap().push(delivery.body.clone());
     }
 }
 
@@ -113,6 +119,26 @@ async fn what_always_fails_ends_among_the_dead_with_its_reason() {
     let dead = world.queues.dead_letters(QUEUE, None, 10).await.unwrap();
     assert_eq!(dead[0].reason.as_deref(), Some("never"));
     assert_eq!(dead[0].receives, QUEUE.max_receives);
+}
+
+/// A worker that dies with its message says nothing; whoever comes after it hears that it was the last time.
+#[tokio::test]
+async fn whoever_died_with_a_message_too_often_is_told_by_the_next() {
+    let world = World::new().await;
+    world.send(&["slow"]).await;
+    let lease = Duration::from_secs(30);
+    for _ in 0..QUEUE.max_receives {
+        let request = Receive { max: 1, lease, wait: Duration::ZERO };
+        assert_eq!(world.queues.receive(QUEUE, request).await.unwrap().len(), 1);
+        world.clock.advance(31.seconds());
+    }
+    let handler = Arc::new(Obedient::default());
+    let worker = world.worker(Arc::clone(&handler) as Arc<_>);
+    for _ in 0..2 {
+        assert_eq!(worker.run_until_idle().await.unwrap(), 0);
+        assert_eq!(*handler.given_up.lock().unwrap(), ["slow"], "once");
+    }
+    assert_eq!(world.depth().await, (0, 0, 1));
 }
 
 #[tokio::test]

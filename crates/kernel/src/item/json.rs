@@ -97,7 +97,10 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 
     fn visit_u64<E: serde::de::Error>(self, integer: u64) -> Result<Value, E> {
-        integer.to_string().parse().map(Value::N).map_err(E::custom)
+        match i64::try_from(integer) {
+            Ok(integer) => Ok(Value::N(integer.into())),
+            Err(_) => integer.to_string().parse().map(Value::N).map_err(E::custom),
+        }
     }
 
     fn visit_f64<E: serde::de::Error>(self, double: f64) -> Result<Value, E> {

@@ -36,7 +36,7 @@ impl Number {
             coefficient /= 10;
             exponent = exponent.saturating_add(1);
         }
-        let digits = digits(coefficient).len();
+        let digits = count_digits(coefficient);
         if digits > MAX_DIGITS {
             return Err(NumberError::TooPrecise);
         }
@@ -88,7 +88,7 @@ impl Number {
     }
 
     pub(super) fn significant_digits(self) -> usize {
-        digits(self.coefficient).len()
+        count_digits(self.coefficient)
     }
 
     pub(super) fn exponent(self) -> i16 {
@@ -105,9 +105,25 @@ fn digits(coefficient: i128) -> String {
     coefficient.unsigned_abs().to_string()
 }
 
+/// Nearly all numbers are small, for which it takes far less time.
+fn count_digits(coefficient: i128) -> usize {
+    let coefficient = coefficient.unsigned_abs();
+    let log = match u64::try_from(coefficient) {
+        Ok(small) => small.checked_ilog10(),
+        Err(_) => coefficient.checked_ilog10(),
+    };
+    log.map_or(1, |log| log as usize + 1)
+}
+
 impl From<i64> for Number {
+    /// 19 digits are within the limits.
     fn from(value: i64) -> Self {
-        Self::normalised(i128::from(value), 0).expect("19 digits are within the limits")
+        let (mut coefficient, mut exponent) = (value, 0);
+        while coefficient != 0 && coefficient % 10 == 0 {
+            coefficient /= 10;
+            exponent += 1;
+        }
+        Self { coefficient: i128::from(coefficient), exponent }
     }
 }
 

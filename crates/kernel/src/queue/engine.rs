@@ -26,6 +26,13 @@ pub trait QueueEngine: Send + Sync {
         request: Receive,
     ) -> Result<Vec<Delivery>, QueueError>;
 
+    /// What this engine has given up while it received, since somebody asked last: messages that came too often, and of
+    /// which no worker ever said a word, because each died with them. They are among the dead letters already. An engine
+    /// whose queue does that by itself tells of none.
+    fn worn_out(&self, _queue: &'static Queue) -> Vec<Delivery> {
+        Vec::new()
+    }
+
     /// Removes what is done. Tells how many of them were still held, as far as the engine knows.
     async fn acknowledge(
         &self,

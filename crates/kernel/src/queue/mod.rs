@@ -102,6 +102,8 @@ pub mod queues {
 
     /// Account-critical mail, one message each. Nothing else may delay it.
     pub static TRANSACTIONAL_EMAIL: Queue = queue("transactional-email", 60);
+    /// Mails that ask people to confirm a subscription, before they are messages. A file can ask a million.
+    pub static CONFIRMATION_MAIL: Queue = queue("confirmation-mail", 120);
     /// Batches of campaign recipients.
     pub static CAMPAIGN_EMAIL: Queue = queue("campaign-email", 300);
     /// A campaign that has something to do other than sending: to begin, to find its recipients, to go on.
@@ -122,6 +124,8 @@ pub mod queues {
     pub static EMAIL_EVENTS: Queue = queue("email-events", 60);
     /// What people did, on its way to their timeline.
     pub static LEAD_INGESTION: Queue = queue("lead-ingestion", 60);
+    /// The same of what was done to many at once, such as a campaign: it must not delay what somebody did just now.
+    pub static LEAD_INGESTION_BULK: Queue = queue("lead-ingestion-bulk", 60);
     /// Events of a timeline from which memory is derived.
     pub static MEMORY_PROCESSING: Queue = queue("memory-processing", 60);
     /// Events of a timeline that change features.
@@ -137,8 +141,9 @@ pub mod queues {
     /// An operator's question whether queues and workers work, and how fast.
     pub static PROBE: Queue = queue("probe", 30);
 
-    pub static ALL: [&Queue; 18] = [
+    pub static ALL: [&Queue; 20] = [
         &TRANSACTIONAL_EMAIL,
+        &CONFIRMATION_MAIL,
         &CAMPAIGN_EMAIL,
         &CAMPAIGN_STEPS,
         &SEQUENCE_STEPS,
@@ -149,6 +154,7 @@ pub mod queues {
         &SES_WEBHOOKS,
         &EMAIL_EVENTS,
         &LEAD_INGESTION,
+        &LEAD_INGESTION_BULK,
         &MEMORY_PROCESSING,
         &FEATURE_PROCESSING,
         &SEGMENT_PROCESSING,

@@ -120,7 +120,7 @@ async fn together(cx: &Cx, ids: &[String]) -> Result<(), StorageError> {
     for (id, item) in ids.iter().zip(&found) {
         // Of whom nothing was computed yet, nothing changes.
         let Some(item) = item else { continue };
-        let mut kept = Kept::read(id, Some(item))?;
+        let mut kept = Kept::read(id, Some(item));
         if kept.is_being_rebuilt(now) {
             continue;
         }

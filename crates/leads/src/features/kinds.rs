@@ -5,8 +5,12 @@
 pub(super) enum Kind {
     Purchased,
     Refunded,
+    /// A mail was sent to him.
+    Sent,
     /// A mail was delivered to him.
     Received,
+    /// A mail came back.
+    Bounced,
     Opened,
     Clicked,
     Replied,
@@ -27,7 +31,9 @@ pub(super) enum Kind {
 
 pub(super) const PURCHASED: &[&str] = &["purchase_completed", "order.completed"];
 pub(super) const REFUNDED: &[&str] = &["purchase_refunded", "order.refunded"];
+pub(super) const SENT: &[&str] = &["email.sent"];
 pub(super) const RECEIVED: &[&str] = &["email.delivered"];
+pub(super) const BOUNCED: &[&str] = &["email.bounced"];
 pub(super) const OPENED: &[&str] = &["email.opened"];
 pub(super) const CLICKED: &[&str] = &["email.clicked"];
 pub(super) const REPLIED: &[&str] = &["email.replied"];
@@ -42,10 +48,12 @@ pub(super) const INBOX_GONE: &[&str] = &["inbox.withdrawn", "inbox.expired"];
 pub(super) const OVERDUE: &[&str] = &["invoice.overdue"];
 pub(super) const SETTLED: &[&str] = &["invoice.paid", "invoice.cancelled"];
 
-const KINDS: [(Kind, &[&str]); 16] = [
+const KINDS: [(Kind, &[&str]); 18] = [
     (Kind::Purchased, PURCHASED),
     (Kind::Refunded, REFUNDED),
+    (Kind::Sent, SENT),
     (Kind::Received, RECEIVED),
+    (Kind::Bounced, BOUNCED),
     (Kind::Opened, OPENED),
     (Kind::Clicked, CLICKED),
     (Kind::Replied, REPLIED),

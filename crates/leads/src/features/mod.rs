@@ -32,7 +32,7 @@ use crate::event::{self, StoredEvent};
 use crate::identity;
 pub use daily::{DAILY, schedule};
 pub use rebuild::{Rebuilt, rebuild};
-pub use registry::{ALL, Feature, affected, by_time};
+pub use registry::{ALL, Feature, by_time};
 pub use score::Part;
 use state::{State, day_of};
 pub use take::{Taken, take};

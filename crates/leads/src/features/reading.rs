@@ -4,8 +4,9 @@
 //! (`state`, and `memory::derive`).
 
 use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
 use tidings_jobs::contracts::Object;
-use tidings_kernel::Number;
+use tidings_kernel::{Number, hex};
 
 /// More than anybody pays at once.
 const MAX_AMOUNT: i64 = 1_000_000_000_000_000;
@@ -38,9 +39,14 @@ fn number(json: &Json) -> Option<Number> {
 
 /// Three letters, in capitals.
 pub(crate) fn currency(payload: &Object) -> String {
-    let given = payload.get("currency").and_then(Json::as_str).map(str::trim).unwrap_or_default();
+    named_currency(payload).unwrap_or_else(|| NO_CURRENCY.to_owned())
+}
+
+/// The same, if one is named.
+pub(crate) fn named_currency(payload: &Object) -> Option<String> {
+    let given = payload.get("currency").and_then(Json::as_str)?.trim();
     let is_code = given.len() == 3 && given.bytes().all(|byte| byte.is_ascii_alphabetic());
-    if is_code { given.to_ascii_uppercase() } else { NO_CURRENCY.to_owned() }
+    is_code.then(|| given.to_ascii_uppercase())
 }
 
 /// From -1 to 1, in ten-thousandths: a number, or a word for one.
@@ -85,6 +91,17 @@ pub(crate) fn word(json: &Json) -> Option<String> {
     fits.then_some(text)
 }
 
+/// A name as it is kept in a state: as it is, or its beginning and a hash of it. Others may call things what they like, hundreds of
+/// names are kept, and an item has an end.
+pub(super) fn short(name: &str) -> String {
+    const LONGEST: usize = 64;
+    if name.len() <= LONGEST {
+        return name.to_owned();
+    }
+    let beginning = (0..=40).rev().find_map(|end| name.get(..end)).unwrap_or_default();
+    format!("{beginning}~{}", &hex(&Sha256::digest(name))[..16])
+}
+
 /// A decimal with so many digits behind the point.
 pub(crate) fn decimal(value: i64, digits: u32) -> Number {
     format!("{value}e-{digits}").parse().expect("19 digits and a small exponent are a number")
@@ -94,7 +111,7 @@ pub(crate) fn decimal(value: i64, digits: u32) -> Number {
 mod tests {
     use serde_json::json;
 
-    use super::{Object, amount, currency, mood, name};
+    use super::{Object, amount, currency, mood, name, short};
 
     fn object(json: &serde_json::Value) -> Object {
         json.as_object().unwrap().clone()
@@ -140,5 +157,17 @@ mod tests {
         let payload = object(&json!({"product": {"id": 1}, "sku": 77, "name": "a\nb"}));
         assert_eq!(name(&payload, &["product", "name", "sku"]).as_deref(), Some("77"));
         assert_eq!(name(&payload, &["name"]), None);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_name_is_bounded_and_tells_it_from_others() {
+        let (one, other) = ("信".repeat(150), format!("{}箱", "信".repeat(149)));
+        assert_eq!(short("invoice-7"), "invoice-7");
+        assert_ne!(short(&one), short(&other));
+        assert!(short(&one).len() <= 64 && short(&one).starts_with("信信"));
+        assert!(
+            short(&"a".repeat(65)) < short(&"b".repeat(65)),
+            "ids keep their order as far as they are kept"
+        );
     }
 }

@@ -56,7 +56,7 @@ async fn run(cx: &Cx, owner: &Owner) -> Result<Rebuilt, StorageError> {
     let (items, now) = (cx.items().await?, cx.now());
     let id = owner.lead_organization_id.as_str();
     let item = items.get(&tables::FEATURE, &store::key(id)).await?;
-    let kept = Kept::read(id, item.as_ref())?;
+    let kept = Kept::read(id, item.as_ref());
     if kept.is_being_rebuilt(cx.time()) {
         return Ok(Rebuilt::Busy);
     }

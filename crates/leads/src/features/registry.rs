@@ -9,8 +9,9 @@ use jiff::civil::Date;
 use tidings_kernel::{Number, Value};
 
 use super::kinds::{
-    CLICKED, INBOX_ARCHIVED, INBOX_GONE, INBOX_PUBLISHED, INBOX_READ, INBOX_READ_ALL, INBOX_UNREAD,
-    LEFT, OPENED, OVERDUE, PURCHASED, RECEIVED, REFUNDED, REPLIED, SETTLED, WROTE, is_his_own,
+    BOUNCED, CLICKED, INBOX_ARCHIVED, INBOX_GONE, INBOX_PUBLISHED, INBOX_READ, INBOX_READ_ALL,
+    INBOX_UNREAD, LEFT, OPENED, OVERDUE, PURCHASED, RECEIVED, REFUNDED, REPLIED, SENT, SETTLED,
+    WROTE, is_his_own,
 };
 use super::reading::decimal;
 use super::score::{self, Part};
@@ -51,12 +52,14 @@ impl Today {
 }
 
 /// All of them, in the order of their names.
-pub static ALL: [Feature; 13] = [
+pub static ALL: [Feature; 14] = [
     Feature {
         name: "campaign_ignored",
-        doc: "Whether a marketing mail was delivered 7 days ago or earlier (90 at most), and he has neither opened, clicked, replied, read in the inbox nor written since.",
+        doc: "Whether a marketing mail was delivered 7 days ago or earlier (90 at most), and he has neither opened, clicked, replied, read in the inbox nor written since. Where nothing tells of deliveries, a mail that was sent and did not come back was delivered.",
         touched_by: &[
+            SENT,
             RECEIVED,
+            BOUNCED,
             OPENED,
             CLICKED,
             REPLIED,
@@ -88,7 +91,8 @@ pub static ALL: [Feature; 13] = [
     Feature {
         name: "engagement_score",
         doc: "From 0 to 100. Each part of it is explained.",
-        touched_by: &[PURCHASED, RECEIVED, OPENED, CLICKED, REPLIED, INBOX_READ, WROTE, LEFT],
+        // What he does himself touches it anyway; the rest is what `campaign_ignored` and leaving rest on.
+        touched_by: &[PURCHASED, SENT, RECEIVED, BOUNCED, LEFT],
         by_activity: true,
         by_time: true,
         compute: |state, today| Some(score::total(&score::parts(state, today)).into()),
@@ -142,6 +146,14 @@ pub static ALL: [Feature; 13] = [
         compute: |state, _| Some(overdue_amount(state).into()),
     },
     Feature {
+        name: "overdue_amount_by_currency",
+        doc: "The same in each currency.",
+        touched_by: &[OVERDUE, SETTLED],
+        by_activity: false,
+        by_time: false,
+        compute: |state, _| by_currency(&overdue(state)),
+    },
+    Feature {
         name: "recency_days",
         doc: "How many days ago he last did something himself.",
         touched_by: &[],
@@ -180,11 +192,6 @@ impl Feature {
         (self.by_activity && is_his_own(event_type))
             || self.touched_by.iter().any(|types| types.contains(&event_type))
     }
-}
-
-/// The features that an event of this type changes.
-pub fn affected(event_type: &str) -> impl Iterator<Item = &'static Feature> {
-    ALL.iter().filter(move |feature| feature.is_touched_by(event_type))
 }
 
 /// Those that change although nothing happens.
@@ -228,8 +235,8 @@ pub(super) fn purchases(state: &State, today: Today) -> i64 {
 pub(super) fn campaign_ignored(state: &State, today: Today) -> bool {
     state.days.iter().any(|(day, bucket)| {
         let age = days_between(*day, today.date);
-        let unanswered = bucket
-            .last_received_at
+        let unanswered = state
+            .received_at(bucket)
             .is_some_and(|received| state.last_engaged_at.is_none_or(|engaged| engaged < received));
         (IGNORED_DAYS..=90).contains(&age) && unanswered
     })
@@ -256,13 +263,19 @@ fn by_currency(sums: &BTreeMap<String, Number>) -> Option<Value> {
     (!sums.is_empty()).then_some(Value::M(sums))
 }
 
-fn overdue_amount(state: &State) -> Number {
-    let mut sums = BTreeMap::<&str, Number>::new();
+/// What is open in each currency in which anything is.
+fn overdue(state: &State) -> BTreeMap<String, Number> {
+    let mut sums = BTreeMap::<String, Number>::new();
     for invoice in state.invoices.values() {
-        let sum = sums.entry(&invoice.currency).or_insert(Number::ZERO);
+        let sum = sums.entry(invoice.currency.clone()).or_insert(Number::ZERO);
         *sum = sum.checked_add(invoice.open).unwrap_or(*sum);
     }
     sums.retain(|_, sum| *sum != Number::ZERO);
+    sums
+}
+
+fn overdue_amount(state: &State) -> Number {
+    let sums = overdue(state);
     let main = state.first_purchase.as_ref().map(|first| first.currency.as_str());
     match main.and_then(|main| sums.get(main)) {
         Some(sum) => *sum,

@@ -40,6 +40,11 @@ pub(super) struct State {
     /// When he last complained or left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) last_left_at: Option<i64>,
+    /// When it was last told that a mail was delivered to him, and that one came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_delivered_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_bounced_at: Option<i64>,
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) purchases: i64,
     /// By currency.
@@ -80,6 +85,12 @@ pub(super) struct Invoice {
     pub(super) open: Number,
 }
 
+/// What one event says is to be paid of an invoice.
+struct Open {
+    currency: String,
+    amount: Number,
+}
+
 /// What was heard last of a message in an inbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Noted {
@@ -114,7 +125,10 @@ pub(super) struct Day {
     pub(super) mood_sum: i64,
     /// When the last marketing mail of the day was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) last_received_at: Option<i64>,
+    last_received_at: Option<i64>,
+    /// And when the last one was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_sent_at: Option<i64>,
 }
 
 /// So that what is not there takes no room.
@@ -169,8 +183,19 @@ impl State {
             }
             Kind::InvoiceOverdue => self.invoices(event, at, true),
             Kind::InvoiceSettled => self.invoices(event, at, false),
-            Kind::Received => {}
+            Kind::Received => latest(&mut self.last_delivered_at, at),
+            Kind::Bounced => latest(&mut self.last_bounced_at, at),
+            Kind::Sent => {}
         }
+    }
+
+    /// When he had the last marketing mail of a day. Where nothing ever tells that a mail was delivered (over SMTP), it is taken for
+    /// delivered when it was sent, if none came back since.
+    pub(super) fn received_at(&self, day: &Day) -> Option<i64> {
+        let is_told = self.last_delivered_at.is_some();
+        let came_back = |sent: &i64| self.last_bounced_at.is_some_and(|bounced| *sent <= bounced);
+        let sent = day.last_sent_at.filter(|sent| !is_told && !came_back(sent));
+        day.last_received_at.max(sent)
     }
 
     fn pay(&mut self, event: &StoredEvent, at: i64) {
@@ -183,11 +208,11 @@ impl State {
         self.sum(currency, amount);
     }
 
+    /// Some senders tell what was given back as a negative amount. It is less either way.
     fn refund(&mut self, event: &StoredEvent) {
         let Some(amount) = reading::amount(&event.payload) else { return };
         let back = amount.to_string();
-        let back = back.strip_prefix('-').map_or_else(|| format!("-{back}"), ToOwned::to_owned);
-        if let Ok(back) = back.parse() {
+        if let Ok(back) = format!("-{}", back.trim_start_matches('-')).parse() {
             self.sum(reading::currency(&event.payload), back);
         }
     }
@@ -205,27 +230,28 @@ impl State {
     fn invoices(&mut self, event: &StoredEvent, at: i64, overdue: bool) {
         let name =
             |about: &Object| reading::name(about, &["invoice", "invoice_id", "invoice_number"]);
-        let amount = |about: &Object| if overdue { reading::amount(about) } else { None };
+        let open = |about: &Object| Open {
+            currency: reading::named_currency(about)
+                .unwrap_or_else(|| reading::currency(&event.payload)),
+            amount: reading::amount(about).filter(|_| overdue).unwrap_or(Number::ZERO),
+        };
         if let Some(Json::Array(several)) = event.payload.get("invoices") {
             let several = several.iter().filter_map(Json::as_object).take(MAX_INVOICES);
             for one in several {
                 if let Some(invoice) = name(one) {
-                    self.invoice(event, at, (invoice, amount(one)));
+                    self.invoice(event, at, (invoice, open(one)));
                 }
             }
         } else if let Some(invoice) = name(&event.payload).or_else(|| event.object_id.clone()) {
-            self.invoice(event, at, (invoice, amount(&event.payload)));
+            self.invoice(event, at, (invoice, open(&event.payload)));
         }
     }
 
     /// What was heard last counts, whenever it is heard.
-    fn invoice(&mut self, event: &StoredEvent, at: i64, (invoice, open): (String, Option<Number>)) {
-        let this = Invoice {
-            at,
-            event: event.id.clone(),
-            currency: reading::currency(&event.payload),
-            open: open.unwrap_or(Number::ZERO),
-        };
+    fn invoice(&mut self, event: &StoredEvent, at: i64, (invoice, open): (String, Open)) {
+        let Open { currency, amount } = open;
+        let (invoice, event) = (reading::short(&invoice), event.id.clone());
+        let this = Invoice { at, event, currency, open: amount };
         let is_newer = |known: &Invoice| (known.at, &known.event) < (this.at, &this.event);
         if self.invoices.get(&invoice).is_none_or(is_newer) {
             self.invoices.insert(invoice, this);
@@ -246,7 +272,7 @@ impl State {
         let within = places(event);
         let named = reading::name(&event.payload, &["message"]);
         let named = named.or_else(|| event.object_id.clone()).unwrap_or_else(|| event.id.clone());
-        let message = format!("{}/{named}", within[0]);
+        let message = format!("{}/{}", within[0], reading::short(&named));
         let this = Noted { at, event: event.id.clone(), unread, within };
         let rank = |noted: &Noted| (noted.at, !noted.unread, noted.event.clone());
         match self.inbox.get_mut(&message) {
@@ -273,7 +299,7 @@ impl State {
     fn read_all(&mut self, event: &StoredEvent, at: i64) {
         let Some(place) = places(event).pop() else { return };
         if let Some(message) = reading::name(&event.payload, &["up_to"]) {
-            return self.read_to(place, ReadTo { at, message });
+            return self.read_to(place, ReadTo { at, message: reading::short(&message) });
         }
         if self.inbox_read_at.contains_key(&place) || self.inbox_read_at.len() < MAX_PLACES {
             let known = self.inbox_read_at.entry(place).or_insert(at);
@@ -337,9 +363,9 @@ impl ReadTo {
 
 /// The inbox that an event is about, and the category in it if it names one.
 fn places(event: &StoredEvent) -> Vec<String> {
-    let inbox = reading::name(&event.payload, &["inbox"]).unwrap_or_default();
-    let category = reading::name(&event.payload, &["category"]);
-    let category = category.map(|category| format!("{inbox}#{category}"));
+    let named = |name| reading::name(&event.payload, &[name]).map(|named| reading::short(&named));
+    let inbox = named("inbox").unwrap_or_default();
+    let category = named("category").map(|category| format!("{inbox}#{category}"));
     std::iter::once(inbox).chain(category).collect()
 }
 
@@ -370,7 +396,12 @@ fn day_change(kind: Kind, event: &StoredEvent, at: i64) -> Option<Change> {
         Kind::Received if is_marketing(event) => {
             Some(Box::new(move |day| latest(&mut day.last_received_at, at)))
         }
+        Kind::Sent if is_marketing(event) => {
+            Some(Box::new(move |day| latest(&mut day.last_sent_at, at)))
+        }
         Kind::Received
+        | Kind::Sent
+        | Kind::Bounced
         | Kind::Refunded
         | Kind::Replied
         | Kind::Wrote

@@ -12,7 +12,7 @@ use super::state::State;
 use crate::event;
 
 /// What a state means to this program. An item of another version is counted anew.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 pub(crate) fn key(lead_organization_id: &str) -> Key {
     Key::single(lead_organization_id)
@@ -34,13 +34,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn read(
-        lead_organization_id: &str,
-        item: Option<&Item>,
-    ) -> Result<Self, StoreError> {
+    pub(super) fn read(lead_organization_id: &str, item: Option<&Item>) -> Self {
         let lead_organization_id = lead_organization_id.to_owned();
         let Some(item) = item else {
-            return Ok(Self {
+            return Self {
                 lead_organization_id,
                 rev: 0,
                 state: State::default(),
@@ -49,24 +46,23 @@ impl Kept {
                 rebuilding_until: None,
                 is_current: true,
                 is_new: true,
-            });
+            };
         };
-        let is_current = item.integer("version") == Some(VERSION);
-        let state = match item.get("state") {
-            Some(state) if is_current => from_value(state)?,
-            _ => State::default(),
-        };
+        let is_of_ours = item.integer("version") == Some(VERSION);
+        // What cannot be read is counted anew, as what another version wrote: events are the truth, and one item that is
+        // damaged must not hold up anybody else.
+        let state = item.get("state").filter(|_| is_of_ours).and_then(from_value);
         let shown = shown(item);
-        Ok(Self {
+        Self {
             lead_organization_id,
             rev: item.integer("rev").unwrap_or_default(),
-            state,
+            is_current: state.is_some(),
+            state: state.unwrap_or_default(),
             values: shown.values,
             score: shown.score,
             rebuilding_until: item.text("rebuilding_until").and_then(|at| at.parse().ok()),
-            is_current,
             is_new: false,
-        })
+        }
     }
 
     pub(super) fn is_being_rebuilt(&self, now: Timestamp) -> bool {
@@ -158,7 +154,7 @@ fn to_value(state: &State) -> Result<Value, StoreError> {
     serde_json::from_value(json).map_err(|error| StoreError::Failed(error.into()))
 }
 
-fn from_value(value: &Value) -> Result<State, StoreError> {
-    let json = serde_json::to_value(value).map_err(|error| StoreError::Corrupt(error.into()))?;
-    serde_json::from_value(json).map_err(|error| StoreError::Corrupt(error.into()))
+/// `None` if this is no state that we know.
+fn from_value(value: &Value) -> Option<State> {
+    serde_json::from_value(serde_json::to_value(value).ok()?).ok()
 }

@@ -7,16 +7,19 @@ use async_trait::async_trait;
 use tidings_access::{Access, StorageError};
 use tidings_jobs::contracts::{Contract, LeadEvent, LeadUpkeep, UpkeepTask};
 use tidings_jobs::{Handler, Outcome};
-use tidings_kernel::{Delivery, causes};
+use tidings_kernel::{Delivery, StoreError, causes};
+use tidings_sql::DatabaseError;
 
 use super::rebuild::{Rebuilt, rebuild};
-use super::take::{Taken, take};
+use super::take::{Counting, Taken};
 use super::{daily, upkeep};
 
 /// How long a message waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
 /// And while somebody else counts the same person anew.
-const BUSY_PAUSE: Duration = Duration::from_secs(5);
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// And at most where others were faster again and again: somebody is there, so it is worth trying soon.
+const CONFLICT_PAUSE: Duration = Duration::from_millis(400);
 
 /// The types of messages that ask for a rebuild. Nobody can tell an event of such a type (`ingestion::accept`).
 const REBUILDS: [&str; 3] = ["contact.merged", "contact.unmerged", upkeep::REBUILD];
@@ -28,11 +31,12 @@ pub(crate) fn asks_for_rebuild(event_type: &str) -> bool {
 
 struct Worker {
     access: Access,
+    counting: Counting,
 }
 
 /// Who works on the queue `feature-processing`.
 pub fn handler(access: Access) -> Arc<dyn Handler> {
-    Arc::new(Worker { access })
+    Arc::new(Worker { access, counting: Counting::default() })
 }
 
 #[async_trait]
@@ -65,7 +69,25 @@ fn is_upkeep(body: &str) -> bool {
 /// A store that does not answer is waited for; everything else is tried again a few times.
 pub(crate) fn in_trouble(what: &str, error: &StorageError) -> Outcome {
     let reason = format!("{what}: {}", causes(error));
+    if is_conflict(error) {
+        return Outcome::wait(reason, soon());
+    }
     if error.is_passing() { Outcome::wait(reason, STORE_PAUSE) } else { Outcome::retry(reason) }
+}
+
+fn is_conflict(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::Items(StoreError::Conflict)
+            | StorageError::Relations(DatabaseError::Conflict)
+    )
+}
+
+/// Those who met do not meet again: each waits for another while.
+fn soon() -> Duration {
+    let mut chance = [0; 1];
+    getrandom::fill(&mut chance).expect("the operating system has randomness");
+    CONFLICT_PAUSE.mul_f64(0.25 + 0.75 * f64::from(chance[0]) / 255.0)
 }
 
 impl Worker {
@@ -80,7 +102,7 @@ impl Worker {
                 Rebuilt::Busy => busy(),
             });
         }
-        Ok(match take(&cx, message).await? {
+        Ok(match self.counting.take(&cx, message).await? {
             Taken::Counted | Taken::Before | Taken::Gone => Outcome::Done,
             Taken::Busy => busy(),
         })

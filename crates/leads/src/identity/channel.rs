@@ -131,9 +131,11 @@ impl Identity {
     }
 }
 
-/// `+` and digits. Whoever writes a number puts spaces, dashes, dots, slashes and parentheses into it, and 00 for +.
+/// `+` and digits. Whoever writes a number puts spaces, dashes, dots, slashes and parentheses into it, and 00 for +. A zero in
+/// parentheses after the country is the one that is dialled without it.
 fn e164(typed: &str) -> Result<String, IdentityError> {
     let plain: String = typed
+        .replacen("(0)", "", 1)
         .chars()
         .filter(|c| !matches!(c, ' ' | '\u{a0}' | '-' | '\u{2013}' | '.' | '/' | '(' | ')'))
         .collect();
@@ -203,7 +205,10 @@ mod tests {
     fn each_channel_has_its_normal_form() {
         check("email", " Ada@Example.ORG ", "email ada@example.org");
         check("email", "ada", "refused");
-        check("phone", "+49 (0)30 1234567", "phone +490301234567");
+        check("phone", "+49 (0)30 1234567", "phone +49301234567");
+        check("phone", "0044 (0) 20 7946 0000", "phone +442079460000");
+        check("phone", "+49 (030) 1234567", "phone +490301234567");
+        check("phone", "(0)30 1234567", "refused");
         check("phone", "0049-30-123.45/67", "phone +49301234567");
         check("phone", "030 1234567", "refused");
         check("phone", "+49", "refused");

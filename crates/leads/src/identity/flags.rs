@@ -23,7 +23,7 @@ pub struct Flag {
     pub flagged_at: Timestamp,
 }
 
-/// Pairs that nobody has decided on, the newest first.
+/// Pairs that nobody has decided on, the newest first. Of whoever is erased there is nothing to decide.
 pub async fn flags(
     cx: &Cx,
     before: Option<FlagId>,
@@ -33,6 +33,8 @@ pub async fn flags(
     let list = cx.database().read(move |tx| {
         let sql = "SELECT id, first_id, second_id, cause, event_id, flagged_at FROM lead_flags
                    WHERE workspace_id = $1 AND id < $2 AND resolved_at IS NULL
+                         AND NOT EXISTS (SELECT 1 FROM leads l
+                             WHERE l.id IN (lead_flags.first_id, lead_flags.second_id) AND l.erased_at IS NOT NULL)
                    ORDER BY id DESC LIMIT $3";
         let before = Param::Int(before.map_or(i64::MAX, FlagId::get));
         let rows = tx.query(sql, &[Param::Int(workspace), before, Param::Int(limit)])?;

@@ -1,7 +1,7 @@
 //! Two leads who are one person, and back. One transaction of the relations each; what follows from it is enqueued in it.
 //!
 //! A lead who is merged stays as a row that says into whom. His identities and what he agreed to are the other one's from then
-//! on, and each remembers where it is at home. His events stay where they were stored, and are read with the others'.
+//! on, and each remembers where it is at home. His time zone is, if the other one has none. His events stay where they were stored, and are read with the others'.
 //! Because only those who are merged into nobody can be merged, and nobody into two, they are always trees.
 
 use jiff::Timestamp;
@@ -10,14 +10,14 @@ use serde_json::json;
 use tidings_access::{Change, Cx, StorageError, row_ids};
 use tidings_jobs::contracts::{Contract as _, LeadEvent};
 use tidings_kernel::{Outgoing, topics};
-use tidings_people::consent::merged::{self, Absorbed, Apart};
+use tidings_people::consent::merged::{self, Apart};
 use tidings_people::contacts::ContactId;
 use tidings_people::segments;
 use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::rules::MAX_MERGED;
-use super::store;
+use super::{store, zones};
 
 /// What is told on when two became one. There is no such event on the timeline.
 pub const MERGED: &str = "contact.merged";
@@ -49,12 +49,55 @@ pub struct Moved {
     pub from: i64,
 }
 
+/// What is ours of what is kept with a merge. What was said of consent is there too (`people::consent::merged`).
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Provenance {
     #[serde(default)]
     identities: Vec<Moved>,
+    /// Whether the one who stays took over the time zone of the other one (`zones`).
     #[serde(default)]
-    consent: Absorbed,
+    zone_taken: bool,
+}
+
+/// Of whom it was looked up whether items alone say that he left everything, and of whom they do. No transaction of the
+/// relations can read items, so who is to be merged and was not looked at, is looked at first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Looked {
+    at: Vec<ContactId>,
+    marked: Vec<ContactId>,
+}
+
+/// Why nothing was written.
+#[derive(Debug)]
+pub(super) enum Stopped<E> {
+    /// These two have to be looked at first.
+    Unseen([ContactId; 2]),
+    Failed(E),
+}
+
+impl<E: From<DatabaseError>> From<DatabaseError> for Stopped<E> {
+    fn from(error: DatabaseError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Looked {
+    pub(super) async fn look(&mut self, cx: &Cx, both: [ContactId; 2]) -> Result<(), StorageError> {
+        for contact in both {
+            if self.has(contact) {
+                continue;
+            }
+            if merged::is_marked(cx, contact).await? {
+                self.marked.push(contact);
+            }
+            self.at.push(contact);
+        }
+        Ok(())
+    }
+
+    fn has(&self, contact: ContactId) -> bool {
+        self.at.contains(&contact)
+    }
 }
 
 /// Why two leads are merged.
@@ -102,28 +145,46 @@ impl From<DatabaseError> for UnmergeError {
 
 /// Says that two contacts are one person. The older one stays. Saying it of two who are one already is refused.
 pub async fn merge(cx: &Cx, one: ContactId, other: ContactId) -> Result<Merge, MergeError> {
-    let within = cx.clone();
-    let merge = cx.database().write(move |tx| {
-        let mut roots = [0; 2];
-        for (place, contact) in [one, other].into_iter().enumerate() {
-            let root = store::root(tx, &within, contact.get())?;
-            roots[place] = root.ok_or(MergeError::Missing(contact))?;
-            if is_erased(tx, roots[place])? {
-                return Err(MergeError::Erased(contact));
-            }
+    let mut looked = Looked::default();
+    loop {
+        let (within, known) = (cx.clone(), looked.clone());
+        let merge = cx.database().write(move |tx| try_merge(tx, &within, (one, other), &known));
+        match merge.await {
+            Ok(merge) => return Ok(merge),
+            Err(Stopped::Unseen(both)) => looked.look(cx, both).await?,
+            Err(Stopped::Failed(error)) => return Err(error),
         }
-        let [one, other] = roots;
-        if one == other {
-            return Err(MergeError::Same);
+    }
+}
+
+fn try_merge(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    (one, other): (ContactId, ContactId),
+    looked: &Looked,
+) -> Result<Merge, Stopped<MergeError>> {
+    let mut roots = [0; 2];
+    for (place, contact) in [one, other].into_iter().enumerate() {
+        let root = store::root(tx, cx, contact.get())?;
+        roots[place] = root.ok_or(Stopped::Failed(MergeError::Missing(contact)))?;
+        if is_erased(tx, roots[place])? {
+            return Err(Stopped::Failed(MergeError::Erased(contact)));
         }
-        if store::family(tx, one)?.len() + store::family(tx, other)?.len() > MAX_MERGED {
-            return Err(MergeError::TooMany);
-        }
-        let (winner, loser) = store::older_first(tx, one, other)?;
-        let id = merge_in(tx, &within, (winner, loser), Why::Operator)?;
-        load(tx, &within, id)?.ok_or(MergeError::Missing(winner))
-    });
-    merge.await
+    }
+    let [one, other] = roots;
+    if one == other {
+        return Err(Stopped::Failed(MergeError::Same));
+    }
+    if store::family(tx, one)?.len() + store::family(tx, other)?.len() > MAX_MERGED {
+        return Err(Stopped::Failed(MergeError::TooMany));
+    }
+    let (winner, loser) = store::older_first(tx, one, other)?;
+    let id = merge_in(tx, cx, (winner, loser), (Why::Operator, looked));
+    let id = id.map_err(|stopped| match stopped {
+        Stopped::Unseen(both) => Stopped::Unseen(both),
+        Stopped::Failed(error) => error.into(),
+    })?;
+    load(tx, cx, id)?.ok_or(Stopped::Failed(MergeError::Missing(winner)))
 }
 
 /// Takes two contacts apart again: each has the identities and the consent that he had, where nothing newer was said since.
@@ -167,14 +228,17 @@ pub(super) fn merge_in(
     tx: &mut Tx<'_>,
     cx: &Cx,
     (winner, loser): (ContactId, ContactId),
-    why: Why<'_>,
-) -> Result<MergeId, DatabaseError> {
+    (why, looked): (Why<'_>, &Looked),
+) -> Result<MergeId, Stopped<DatabaseError>> {
+    if !looked.has(winner) || !looked.has(loser) {
+        return Err(Stopped::Unseen([winner, loser]));
+    }
     let (workspace, now) = (Param::Int(cx.workspace_id().get()), Param::from(cx.now()));
     let (stays, goes) = (Param::Int(winner.get()), Param::Int(loser.get()));
     let sql = "UPDATE leads SET merged_into_id = $1, merged_at = $3, updated_at = $3
                WHERE id = $2 AND merged_into_id IS NULL";
     if tx.execute(sql, &[stays, goes, now])? == 0 {
-        return Err(DatabaseError::Conflict);
+        return Err(DatabaseError::Conflict.into());
     }
     let sql = "UPDATE channel_identities
                SET home_lead_id = coalesce(home_lead_id, lead_id), lead_id = $1
@@ -184,8 +248,8 @@ pub(super) fn merge_in(
         identities.push(Moved { identity: row.int(0)?, from: row.int(1)? });
     }
     identities.sort_unstable_by_key(|moved| moved.identity);
-    let consent = merged::absorb(tx, cx, winner, loser)?;
-    let provenance = Provenance { identities, consent };
+    let zone_taken = zones::absorb(tx, cx, winner, loser)?;
+    let provenance = Provenance { identities, zone_taken };
     let provenance =
         serde_json::to_string(&provenance).expect("numbers and times have a JSON form");
     let (cause, event) = match why {
@@ -198,11 +262,9 @@ pub(super) fn merge_in(
     let params = [workspace, stays, goes, Param::Text(cause), event, Param::Text(&provenance), now];
     let rows = tx.query(sql, &params)?;
     let id = MergeId::from(rows.first().ok_or(DatabaseError::NoRow)?.int(0)?);
+    merged::absorb(tx, cx, (winner, loser), &looked.marked)?;
     seen_by_both(tx, cx, winner, loser)?;
-    let sql = "UPDATE lead_flags SET resolved_at = $3, resolution = 'merged'
-               WHERE first_id = $1 AND second_id = $2 AND resolved_at IS NULL";
-    let (low, high) = (winner.get().min(loser.get()), winner.get().max(loser.get()));
-    tx.execute(sql, &[Param::Int(low), Param::Int(high), now])?;
+    store::resolve_flags(tx, cx, winner.get())?;
     let entry = Change::new("contact.merge", "contact", winner).between(
         json!({ "contacts": [winner.get(), loser.get()] }),
         json!({ "contacts": [winner.get()], "merged": loser.get(), "merge": id.get(), "cause": cause }),
@@ -228,21 +290,15 @@ fn unmerge_in(tx: &mut Tx<'_>, cx: &Cx, merge: &Merge) -> Result<(), DatabaseErr
                    WHERE lead_id = $1 AND home_lead_id = $3";
         tx.execute(sql, &[Param::Int(from), Param::Int(loser), Param::Int(*home)])?;
     }
-    let sql = "SELECT CAST(provenance AS TEXT), said_at FROM lead_merges WHERE id = $1";
-    let rows = tx.query(sql, &[Param::Int(merge.id.get())])?;
-    let row = rows.first().ok_or(DatabaseError::NoRow)?;
-    let stored = provenance(row.text(0)?)?;
-    let apart = Apart {
-        from: from.into(),
-        winner: merge.winner,
-        loser: merge.loser,
-        homes: &homes,
-        merged_at: merge.merged_at,
-        said_again: row.optional_int(1)?.is_some(),
-    };
-    merged::release(tx, cx, apart, &stored.consent)?;
+    merged::release(tx, cx, Apart { from: from.into(), winner: merge.winner, homes: &homes })?;
     let sql = "UPDATE lead_merges SET undone_at = $2 WHERE id = $1";
     tx.execute(sql, &[Param::Int(merge.id.get()), now])?;
+    zones::release(tx, cx, merge)?;
+    // While they were one, what was seen of those below him was noted of them and of the person, but not of him.
+    store::partition(tx, cx, loser)?;
+    for below in homes.iter().skip(1) {
+        seen_by_both(tx, cx, merge.loser, (*below).into())?;
+    }
     let entry = Change::new("contact.unmerge", "contact", from).between(
         json!({ "contacts": [from], "merged": loser, "merge": merge.id.get() }),
         json!({ "contacts": [from, loser] }),

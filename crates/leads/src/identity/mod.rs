@@ -13,11 +13,12 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod view;
+mod zones;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use tidings_access::Cx;
+use tidings_access::{Cx, StorageError};
 use tidings_people::contacts::{self, ContactId};
 use tidings_sql::{DatabaseError, Tx};
 
@@ -29,7 +30,7 @@ pub use merge::{
 pub use rules::{Cause, MAX_MERGED, Policy};
 pub use view::{Owner, View, Whom, find, owner, view};
 
-use merge::Why;
+use merge::{Looked, Stopped, Why};
 use rules::{Case, Plan, Who};
 use store::Holder;
 
@@ -40,6 +41,8 @@ pub struct Resolve {
     pub identities: Vec<Identity>,
     /// When he was seen.
     pub at: Timestamp,
+    /// When it was heard of. Whoever was erased since is not made again.
+    pub received_at: Timestamp,
     /// The event, for the provenance.
     pub event_id: String,
     pub unknown: Unknown,
@@ -68,23 +71,40 @@ pub struct Resolved {
 }
 
 /// Finds or makes whoever has these identities, in one transaction, also when others do the same at the same time. `None` if
-/// nobody has them and none is to be made.
-pub async fn resolve(cx: &Cx, cmd: Resolve) -> Result<Option<Resolved>, DatabaseError> {
-    let within = cx.clone();
-    cx.database().write(move |tx| resolve_in(tx, &within, &cmd)).await
+/// nobody has them and none is to be made, or whoever had them was erased since.
+pub async fn resolve(cx: &Cx, cmd: Resolve) -> Result<Option<Resolved>, StorageError> {
+    let mut looked = Looked::default();
+    loop {
+        let (within, known, again) = (cx.clone(), looked.clone(), cmd.clone());
+        let resolve = cx.database().write(move |tx| resolve_in(tx, &within, &again, &known));
+        match resolve.await {
+            Ok(resolved) => return Ok(resolved),
+            Err(Stopped::Unseen(both)) => looked.look(cx, both).await?,
+            Err(Stopped::Failed(error)) => return Err(error.into()),
+        }
+    }
 }
 
-/// The same in the caller's transaction.
-pub fn resolve_in(
+fn resolve_in(
     tx: &mut Tx<'_>,
     cx: &Cx,
     cmd: &Resolve,
-) -> Result<Option<Resolved>, DatabaseError> {
+    looked: &Looked,
+) -> Result<Option<Resolved>, Stopped<DatabaseError>> {
     let mut named: Vec<(Identity, Option<Holder>)> = Vec::new();
     for identity in &cmd.identities {
         if !named.iter().any(|(known, _)| known == identity) {
             let holder = store::holder(tx, cx, identity)?;
-            named.push((identity.clone(), holder));
+            // Whoever has it since the event was heard of may be somebody else than it is about.
+            let may_be_gone = match holder {
+                None => cmd.unknown == Unknown::Make,
+                Some(holder) => holder.since > cmd.received_at,
+            };
+            let is_gone = may_be_gone
+                && contacts::was_erased_since(tx, cx, identity.known_by(), cmd.received_at)?;
+            if !is_gone {
+                named.push((identity.clone(), holder));
+            }
         }
     }
     if named.is_empty()
@@ -118,15 +138,14 @@ pub fn resolve_in(
         plan.others.clear();
     }
     let home = home_of(&named, &plan);
-    carry_out(tx, cx, (&plan, &identities), home, cmd).and_then(|mut resolved| {
-        let home = home.unwrap_or(resolved.lead_id.get());
-        for lead in [resolved.lead_id.get(), home] {
-            store::partition(tx, cx, lead)?;
-            store::seen(tx, cx, lead, cmd.at)?;
-        }
-        resolved.lead_organization_id = store::partition(tx, cx, home)?.to_string();
-        Ok(Some(resolved))
-    })
+    let mut resolved = carry_out(tx, cx, (&plan, &identities), home, (cmd, looked))?;
+    let home = home.unwrap_or(resolved.lead_id.get());
+    for lead in [resolved.lead_id.get(), home] {
+        store::partition(tx, cx, lead)?;
+        store::seen(tx, cx, lead, cmd.at)?;
+    }
+    resolved.lead_organization_id = store::partition(tx, cx, home)?.to_string();
+    Ok(Some(resolved))
 }
 
 /// Where the first identity of the person is at home, those that only one can have before the others.
@@ -146,8 +165,8 @@ fn carry_out(
     cx: &Cx,
     (plan, identities): (&Plan, &[(Identity, Option<i64>)]),
     home: Option<i64>,
-    cmd: &Resolve,
-) -> Result<Resolved, DatabaseError> {
+    (cmd, looked): (&Resolve, &Looked),
+) -> Result<Resolved, Stopped<DatabaseError>> {
     let event = cmd.event_id.as_str();
     let mut attach = plan.attach.iter().filter_map(|place| identities.get(*place));
     let created = plan.who == Who::New;
@@ -164,7 +183,7 @@ fn carry_out(
             continue;
         }
         if !contacts::attach(tx, cx, lead.into(), identity.known_by())? {
-            return Err(DatabaseError::Conflict);
+            return Err(DatabaseError::Conflict.into());
         }
         // It came with an identity of somebody who became this one, and goes with it if they are taken apart.
         if let Some(home) = home {
@@ -179,7 +198,7 @@ fn carry_out(
     let mut merged = Vec::new();
     for other in &plan.merge {
         let (winner, loser) = store::older_first(tx, lead, *other)?;
-        merged.push(merge::merge_in(tx, cx, (winner, loser), Why::Event(event))?);
+        merged.push(merge::merge_in(tx, cx, (winner, loser), (Why::Event(event), looked))?);
         lead = winner.get();
     }
     for (other, cause) in others {

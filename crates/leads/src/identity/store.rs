@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_people::contacts::ContactId;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::channel::{Channel, Identity};
 use super::rules::{Cause, Known, MAX_MERGED, Policy};
@@ -18,6 +18,8 @@ pub(super) const MAX_IDENTITIES: i64 = if cfg!(test) { 40 } else { 500 };
 pub(super) struct Holder {
     pub(super) lead: i64,
     pub(super) home: i64,
+    /// When it became somebody's.
+    pub(super) since: Timestamp,
 }
 
 pub(super) fn holder(
@@ -25,7 +27,7 @@ pub(super) fn holder(
     cx: &Cx,
     identity: &Identity,
 ) -> Result<Option<Holder>, DatabaseError> {
-    let sql = "SELECT lead_id, coalesce(home_lead_id, lead_id) FROM channel_identities
+    let sql = "SELECT lead_id, coalesce(home_lead_id, lead_id), created_at FROM channel_identities
                WHERE workspace_id = $1 AND channel = $2 AND value = $3";
     let known_by = identity.known_by();
     let params = [
@@ -34,7 +36,8 @@ pub(super) fn holder(
         Param::Text(known_by.value),
     ];
     let rows = tx.query(sql, &params)?;
-    rows.first().map(|row| Ok(Holder { lead: row.int(0)?, home: row.int(1)? })).transpose()
+    let read = |row: &Row| Ok(Holder { lead: row.int(0)?, home: row.int(1)?, since: row.time(2)? });
+    rows.first().map(read).transpose()
 }
 
 /// What has to be known of a lead to decide.
@@ -115,8 +118,8 @@ pub(super) fn seen(
     tx.execute(sql, &params).map(drop)
 }
 
-/// Pairs of these leads who were merged and taken apart again, or of whom that is true of somebody whom each has become: who
-/// was taken apart is not joined again through a third.
+/// Pairs of these leads who were merged and taken apart again, or of whom somebody said that they are two; or of whom that is
+/// true of somebody whom each has become: who was taken apart is not joined again through a third.
 pub(super) fn taken_apart(
     tx: &mut Tx<'_>,
     leads: &[i64],
@@ -129,8 +132,8 @@ pub(super) fn taken_apart(
     for lead in leads {
         roots.extend(family(tx, *lead)?.into_iter().map(|member| (member, *lead)));
     }
-    let sql = "SELECT DISTINCT loser_id FROM lead_merges
-               WHERE winner_id = $1 AND undone_at IS NOT NULL";
+    let sql = "SELECT loser_id FROM lead_merges WHERE winner_id = $1 AND undone_at IS NOT NULL
+               UNION SELECT second_id FROM lead_flags WHERE first_id = $1 AND resolution = 'dismissed'";
     for (member, one) in &roots {
         for row in &tx.query(sql, &[Param::Int(*member)])? {
             if let Some(other) = roots.get(&row.int(0)?).filter(|other| *other != one) {
@@ -185,6 +188,19 @@ pub(super) fn flag(
         Param::from(cx.now()),
     ];
     Ok(tx.execute(sql, &params)? > 0)
+}
+
+/// Of those who are one person now, nobody is to be asked any more, also where a third has brought two of them together.
+pub(super) fn resolve_flags(tx: &mut Tx<'_>, cx: &Cx, lead: i64) -> Result<(), DatabaseError> {
+    let family = family(tx, lead)?;
+    let sql = "UPDATE lead_flags SET resolved_at = $3, resolution = 'merged'
+               WHERE first_id = $1 AND second_id = $2 AND resolved_at IS NULL";
+    for one in &family {
+        for other in family.iter().filter(|other| *other > one) {
+            tx.execute(sql, &[Param::Int(*one), Param::Int(*other), Param::from(cx.now())])?;
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn policy(tx: &mut Tx<'_>, cx: &Cx) -> Result<Policy, DatabaseError> {

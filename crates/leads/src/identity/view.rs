@@ -7,6 +7,7 @@ use tidings_people::contacts::ContactId;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::channel::Identity;
+use super::rules::MAX_MERGED;
 use super::store;
 
 /// So many identities of one contact are shown.
@@ -61,12 +62,8 @@ pub async fn owner(cx: &Cx, lead_organization_id: &str) -> Result<Option<Owner>,
     let Ok(partition) = lead_organization_id.parse::<i64>() else { return Ok(None) };
     let within = cx.clone();
     let find = cx.database().read(move |tx| {
-        let sql = "SELECT lead_id FROM lead_organizations WHERE workspace_id = $1 AND id = $2";
-        let params = [Param::Int(within.workspace_id().get()), Param::Int(partition)];
-        match tx.query(sql, &params)?.first() {
-            Some(row) => owner_of(tx, &within, row.int(0)?),
-            None => Ok(None),
-        }
+        let lead = "SELECT lead_id FROM lead_organizations WHERE workspace_id = $1 AND id = $2";
+        owner_by(tx, &within, (lead, partition))
     });
     find.await
 }
@@ -125,17 +122,31 @@ fn find_in(tx: &mut Tx<'_>, cx: &Cx, whom: &Whom) -> Result<Option<Owner>, Datab
 }
 
 fn owner_of(tx: &mut Tx<'_>, cx: &Cx, lead: i64) -> Result<Option<Owner>, DatabaseError> {
-    let Some(root) = store::root(tx, cx, lead)? else { return Ok(None) };
-    let rows = tx.query("SELECT erased_at FROM leads WHERE id = $1", &[Param::Int(root)])?;
-    if rows.first().map(|row| row.optional_int(0)).transpose()?.flatten().is_some() {
-        return Ok(None);
-    }
+    owner_by(tx, cx, ("SELECT CAST($2 AS BIGINT)", lead))
+}
+
+/// Every event asks this, so it is one statement: up to whom he has become, and down to all who have become him.
+fn owner_by(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    (lead, by): (&str, i64),
+) -> Result<Option<Owner>, DatabaseError> {
+    let sql = format!(
+        "WITH RECURSIVE way (id, up, erased_at) AS (
+             SELECT id, merged_into_id, erased_at FROM leads WHERE workspace_id = $1 AND id = ({lead})
+             UNION SELECT l.id, l.merged_into_id, l.erased_at FROM leads l JOIN way w ON l.id = w.up),
+         family (id, depth) AS (
+             SELECT id, 0 FROM way WHERE up IS NULL AND erased_at IS NULL
+             UNION SELECT l.id, f.depth + 1 FROM leads l JOIN family f ON l.merged_into_id = f.id
+             WHERE f.depth < {MAX_MERGED})
+         SELECT f.id, o.id FROM family f LEFT JOIN lead_organizations o ON o.lead_id = f.id
+         ORDER BY f.depth, f.id"
+    );
+    let rows = tx.query(&sql, &[Param::Int(cx.workspace_id().get()), Param::Int(by)])?;
+    let Some(root) = rows.first().map(|row| row.int(0)).transpose()? else { return Ok(None) };
     let mut partitions = Vec::new();
-    for lead in store::family(tx, root)? {
-        let sql = "SELECT id FROM lead_organizations WHERE lead_id = $1";
-        if let Some(row) = tx.query(sql, &[Param::Int(lead)])?.first() {
-            partitions.push(row.int(0)?.to_string());
-        }
+    for row in &rows {
+        partitions.extend(row.optional_int(1)?.map(|id| id.to_string()));
     }
     // A lead without a partition has no events yet; his first one brings it.
     let Some(own) = partitions.first().cloned() else { return Ok(None) };

@@ -77,8 +77,17 @@ pub async fn ingest(cx: &Cx, event: LeadIngestion) -> Result<Ingested, IngestErr
     let unknown = if event.source == OWN { Unknown::Ignore } else { Unknown::Make };
     // What claims to come later than now was not seen later than now.
     let at = event.occurred_at.min(cx.now());
-    let cmd = Resolve { identities, at: in_millis(at), event_id: event_id.clone(), unknown };
-    let Some(resolved) = resolve(cx, cmd).await? else { return Ok(Ingested::Nobody) };
+    let cmd = Resolve {
+        identities,
+        at: in_millis(at),
+        received_at: in_millis(event.received_at),
+        event_id: event_id.clone(),
+        unknown,
+    };
+    let Some(resolved) = resolve(cx, cmd).await? else {
+        let is_ours = unknown == Unknown::Ignore;
+        return Ok(if is_ours { Ingested::Nobody } else { Ingested::Erased });
+    };
     let stored = to_store(event, &resolved);
     let txn = Txn::new()
         .put(&tables::EVENT, stored.to_guard(), Expect::Absent)

@@ -10,6 +10,7 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::causes;
 
 use super::{IngestError, ingest};
+use crate::features::in_trouble;
 
 /// How long an event waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
@@ -34,10 +35,7 @@ impl Work<LeadIngestion> for Events {
         match ingest(&cx, message).await {
             Ok(_) => Outcome::Done,
             Err(error @ IngestError::Invalid(_)) => Outcome::dead(error.to_string()),
-            Err(IngestError::Store(error)) if error.is_passing() => {
-                Outcome::wait(causes(&error).to_string(), STORE_PAUSE)
-            }
-            Err(error) => Outcome::retry(causes(&error).to_string()),
+            Err(IngestError::Store(error)) => in_trouble("an event could not be stored", &error),
         }
     }
 }

@@ -22,7 +22,7 @@ use serde_json::json;
 use tidings_access::{Change, Cx, StorageError};
 use tidings_kernel::{Cursor, Expect, Item, Number, Query, StoreError, Txn, Value, tables};
 
-use crate::features::changed;
+use crate::features::{ask_for_rebuild, changed};
 use crate::identity;
 pub use derive::{ALL, CERTAIN, Derivation, Derived, MAX_VALUE};
 pub use names::{KeyError, MemoryKey, MemoryType, TypeError};
@@ -195,6 +195,21 @@ pub async fn erase(cx: &Cx, lead_organization_id: &str) -> Result<(), StorageErr
         }
         if page.cursor.is_none() {
             return Ok(());
+        }
+    }
+}
+
+/// Whose an event is can change between our look and our write, too: then somebody remembers what another one did. Who took
+/// them apart has either still to derive both anew, or we find that he did, and ask for it again. Whoever was erased since is
+/// forgotten; who only was one with him before is not.
+async fn settle_of(cx: &Cx, partition: &str, remembered_by: &str) -> Result<(), StorageError> {
+    match identity::owner(cx, partition).await? {
+        None if settle(cx, remembered_by).await? => Ok(()),
+        None => ask_for_rebuild(cx, remembered_by).await,
+        Some(now) if now.lead_organization_id == remembered_by => Ok(()),
+        Some(now) => {
+            ask_for_rebuild(cx, remembered_by).await?;
+            ask_for_rebuild(cx, &now.lead_organization_id).await
         }
     }
 }

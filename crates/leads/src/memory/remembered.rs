@@ -1,10 +1,11 @@
 //! One thing that is remembered, and what it rests on: the same whatever the order of the events, and however often each
 //! comes.
 //!
-//! It rests on the newest 50 events that said it, and on what somebody stated. The latest of all gives the value; what was stated for a
-//! while gives way to the rest when its time is over, which the item says beforehand (`people::memory`). An event whose
-//! time was over when another one was heard of counts no more: by then it was forgotten. All of that follows from the set of
-//! events alone, with when each happened and when it was heard of, and so a rebuild gives the same bytes.
+//! It rests on the newest 50 events that said it, and on what somebody stated. The latest of all gives the value; what was said for a
+//! while gives way to the rest when its time is over, which the item says beforehand (`people::memory`). So an event that says
+//! something for longer than those after it keeps what it said. An event whose time was over when another one was heard of counts no
+//! more: by then it was forgotten. All of that follows from the set of events alone, with when each happened and when it was heard
+//! of, and so a rebuild gives the same bytes.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,6 +20,9 @@ use crate::features::reading::decimal;
 
 /// On so many events it rests at most.
 pub const MAX_EVENTS: usize = 50;
+/// Of so many events it is kept what they said, for when what later ones said is over. As many rules with times of their own
+/// hardly say the same thing.
+const MAX_WORDS: usize = 8;
 /// More than this no number of uncertain hints makes certain.
 const NEARLY_CERTAIN: i64 = 9_900;
 
@@ -28,8 +32,6 @@ pub(super) struct Remembered {
     events: BTreeMap<String, Hint>,
     /// The second in which the last one was heard of.
     heard: i64,
-    /// What the latest event said.
-    derived: Option<(Value, String)>,
     /// What somebody said who is no event.
     pub(super) stated: Option<Stated>,
     /// The same, said under another timeline of the same person.
@@ -37,12 +39,14 @@ pub(super) struct Remembered {
 }
 
 /// What an event contributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Hint {
     at: i64,
     confidence: i64,
     /// In seconds.
     expires: Option<i64>,
+    /// What it says and where that is from, as long as it can come to count.
+    said: Option<(Value, String)>,
 }
 
 /// Something that was written down as it is.
@@ -66,12 +70,10 @@ impl Remembered {
             at: occurred_at.as_millisecond(),
             confidence: derived.confidence,
             expires: derived.expires_after.map(|seconds| occurred_at.as_second() + seconds),
+            said: Some((derived.value.clone(), derived.source.clone())),
         };
         self.events.insert(id.to_owned(), hint);
         self.heard = self.heard.max(event.received_at.as_second());
-        if self.latest().is_some_and(|(latest, _)| latest == id) {
-            self.derived = Some((derived.value.clone(), derived.source.clone()));
-        }
         self.settle();
     }
 
@@ -84,11 +86,32 @@ impl Remembered {
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { return };
             self.events.remove(&oldest);
         }
+        self.forget_words();
     }
 
-    fn latest(&self) -> Option<(&str, Hint)> {
+    /// Leaves out what was said by whoever a later one outlives: it cannot come to count any more.
+    fn forget_words(&mut self) {
+        let mut newest_first: Vec<_> = self.events.iter_mut().collect();
+        newest_first.sort_by(|(id, hint), (other, than)| (than.at, *other).cmp(&(hint.at, *id)));
+        let (mut longest, mut kept) = (None, 0);
+        for (_, hint) in newest_first {
+            if kept < MAX_WORDS && longest.is_none_or(|later| outlives(hint.expires, later)) {
+                (longest, kept) = (Some(hint.expires), kept + 1);
+            } else {
+                hint.said = None;
+            }
+        }
+    }
+
+    fn latest(&self) -> Option<(&str, &Hint)> {
         let latest = self.events.iter().max_by_key(|(id, hint)| (hint.at, *id));
-        latest.map(|(id, hint)| (id.as_str(), *hint))
+        latest.map(|(id, hint)| (id.as_str(), hint))
+    }
+
+    /// What the latest event said of which that is known.
+    fn derived(&self) -> Option<&(Value, String)> {
+        let known = self.events.iter().filter(|(_, hint)| hint.said.is_some());
+        known.max_by_key(|(id, hint)| (hint.at, *id))?.1.said.as_ref()
     }
 
     /// What was stated last, here or elsewhere.
@@ -121,10 +144,11 @@ impl Remembered {
         }
     }
 
-    /// The second in which something that was stated is over, and what counts then, if there is anything.
+    /// The second in which something that was stated is over, or what the latest event said while an earlier one lasts; and what
+    /// counts then, if there is anything.
     fn next(&self) -> Option<(i64, Self)> {
         let stated = [&self.stated, &self.borrowed].into_iter().flatten();
-        let first = stated.filter_map(|stated| stated.expires).min()?;
+        let first = stated.filter_map(|stated| stated.expires).chain(self.outlived()).min()?;
         let is_forgotten = |until: Option<i64>| until.is_some_and(|until| until <= first);
         if !self.is_as_stated() && is_forgotten(self.lasts()) {
             return None;
@@ -134,11 +158,22 @@ impl Remembered {
         (is_something && !is_forgotten(rest.expires())).then_some((first, rest))
     }
 
-    /// Without what was stated and is over in this second.
+    /// When what the latest event said is over, if it is what counts and an earlier one lasts for longer.
+    fn outlived(&self) -> Option<i64> {
+        let (_, latest) = self.latest().filter(|_| !self.is_as_stated())?;
+        let is_outlived =
+            |hint: &Hint| hint.said.is_some() && outlives(hint.expires, latest.expires);
+        latest.expires.filter(|_| self.events.values().any(is_outlived))
+    }
+
+    /// Without what was said and is over in this second.
     fn without(&self, second: i64) -> Self {
-        let lasts = |stated: &Stated| stated.expires.is_none_or(|until| until > second);
-        let (stated, borrowed) = (self.stated.clone(), self.borrowed.clone());
-        Self { stated: stated.filter(lasts), borrowed: borrowed.filter(lasts), ..self.clone() }
+        let lasts = |until: Option<i64>| until.is_none_or(|until| until > second);
+        let mut rest = self.clone();
+        rest.stated = rest.stated.filter(|stated| lasts(stated.expires));
+        rest.borrowed = rest.borrowed.filter(|stated| lasts(stated.expires));
+        rest.events.retain(|_, hint| lasts(hint.expires));
+        rest
     }
 
     /// What gives way to what.
@@ -156,7 +191,7 @@ impl Remembered {
     fn value(&self) -> (Value, String) {
         match self.said() {
             Some(said) if self.is_as_stated() => (said.value.clone(), said.source.clone()),
-            _ => self.derived.clone().unwrap_or((Value::Null, String::new())),
+            _ => self.derived().cloned().unwrap_or((Value::Null, String::new())),
         }
     }
 
@@ -191,7 +226,11 @@ impl Remembered {
         let time = |millis| event::time(Timestamp::from_millisecond(millis).unwrap_or_default());
         let (value, source) = self.value();
         let ids = self.newest_first().into_iter().map(Value::from).collect::<Vec<_>>();
-        let events = self.events.iter().map(|(id, hint)| (id.clone(), hint.to_value()));
+        let latest = self.latest().map(|(id, _)| id);
+        let events = self.events.iter().map(|(id, hint)| {
+            // What the latest said stands beside them.
+            (id.clone(), hint.to_value(latest != Some(id.as_str())))
+        });
         let mut item = tables::MEMORY
             .bare_item(key)
             .with("value", value)
@@ -212,7 +251,7 @@ impl Remembered {
             item.set(LATER, later);
         }
         // What the events say, where something else was stated since.
-        if let Some((value, source)) = self.derived.as_ref().filter(|_| self.is_as_stated()) {
+        if let Some((value, source)) = self.derived().filter(|_| self.is_as_stated()) {
             item.set("derived_value", value.clone());
             item.set("derived_source", source.as_str());
         }
@@ -229,20 +268,25 @@ impl Remembered {
             Some(Value::M(events)) => events.clone(),
             _ => BTreeMap::new(),
         };
-        let events: BTreeMap<String, Hint> = events
+        let mut events: BTreeMap<String, Hint> = events
             .into_iter()
             .filter_map(|(id, value)| Some((id, Hint::from_value(&value)?)))
             .collect();
         let stated = item.get("stated").and_then(Stated::from_value);
         let borrowed = item.get("borrowed").and_then(Stated::from_value);
         let text = |name: &str| item.text(name).unwrap_or_default().to_owned();
-        let derived = match item.get("derived_value") {
+        let said = match item.get("derived_value") {
             Some(value) => Some((value.clone(), text("derived_source"))),
-            None if events.is_empty() => None,
             None => item.get("value").map(|value| (value.clone(), text("source"))),
         };
+        let latest = events
+            .iter_mut()
+            .max_by(|(id, hint), (other, than)| (hint.at, *id).cmp(&(than.at, *other)));
+        if let Some((_, latest)) = latest {
+            latest.said = said;
+        }
         let heard = item.integer("heard").unwrap_or_default();
-        Self { events, heard, derived, stated, borrowed }
+        Self { events, heard, stated, borrowed }
     }
 
     /// Nothing but what was stated here.
@@ -251,7 +295,12 @@ impl Remembered {
     }
 }
 
-/// An item as it is without what was stated and is over.
+/// Whether something that lasts until then lasts for longer than another one. Without an end it is for ever.
+fn outlives(until: Option<i64>, other: Option<i64>) -> bool {
+    other.is_some_and(|other| until.is_none_or(|until| until > other))
+}
+
+/// An item as it is without what was said and is over.
 pub(super) fn at(item: &Item, now: Timestamp) -> Cow<'_, Item> {
     let known = Remembered::from_item(item);
     let is_over = known.next().is_some_and(|(from, _)| from <= now.as_second());
@@ -261,10 +310,11 @@ pub(super) fn at(item: &Item, now: Timestamp) -> Cow<'_, Item> {
     }
 }
 
-/// The second from which on something else counts than what was stated, if that is what counts now.
+/// The second from which on something else counts than what does now, if anything.
 pub(super) fn gives_way(item: &Item) -> Option<i64> {
     let known = Remembered::from_item(item);
-    known.next().filter(|_| known.is_as_stated()).map(|(from, _)| from)
+    let shows = |rest: &Remembered| known.is_as_stated() || known.derived() != rest.derived();
+    known.next().filter(|(_, rest)| shows(rest)).map(|(from, _)| from)
 }
 
 /// What a write must find, if this is what was read. What is past its time and not swept yet is as good as nothing.
@@ -284,13 +334,17 @@ pub(super) fn expect(found: Option<&Item>, now: Timestamp) -> Expect {
 }
 
 impl Hint {
-    fn to_value(self) -> Value {
+    fn to_value(&self, with_words: bool) -> Value {
         let mut map = BTreeMap::from([
             ("at".to_owned(), self.at.into()),
             ("confidence".to_owned(), decimal(self.confidence, 4).into()),
         ]);
         if let Some(expires) = self.expires {
             map.insert("expires_at".to_owned(), expires.into());
+        }
+        if let Some((value, source)) = self.said.as_ref().filter(|_| with_words) {
+            map.insert("value".to_owned(), value.clone());
+            map.insert("source".to_owned(), source.as_str().into());
         }
         Value::M(map)
     }
@@ -302,6 +356,10 @@ impl Hint {
             at: number("at")?.to_i64()?,
             confidence: parts(number("confidence")?)?,
             expires: number("expires_at").and_then(tidings_kernel::Number::to_i64),
+            said: map
+                .get("value")
+                .cloned()
+                .zip(map.get("source").and_then(Value::as_text).map(str::to_owned)),
         })
     }
 }
@@ -338,4 +396,115 @@ pub(super) fn parts(confidence: tidings_kernel::Number) -> Option<i64> {
     let text = format!("{confidence}e4");
     let whole = text.parse::<tidings_kernel::Number>().ok()?.floor();
     (0..=CERTAIN).contains(&whole).then_some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use proptest::prelude::*;
+    use tidings_kernel::{Item, Key, Value};
+    use tidings_people::memory;
+
+    use super::{Derived, Remembered, at};
+    use crate::event::StoredEvent;
+
+    /// When it happened and when it was heard of, and for how long it says something.
+    #[derive(Debug, Clone, Copy)]
+    struct Told {
+        occurred: i64,
+        heard: i64,
+        lasts: Option<i64>,
+    }
+
+    fn second(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    /// What is kept of these, each with its place as its id and its value.
+    fn remembered(told: &[(usize, Told)]) -> Item {
+        let mut known = Remembered::default();
+        for (place, one) in told {
+            let event = StoredEvent {
+                lead_organization_id: "1".to_owned(),
+                id: format!("e{place}"),
+                event_type: "t".to_owned(),
+                occurred_at: second(one.occurred),
+                received_at: second(one.heard),
+                source_type: "api".to_owned(),
+                source: "s".to_owned(),
+                external_event_id: format!("e{place}"),
+                object_id: None,
+                object_id_ref: None,
+                payload: serde_json::Map::new(),
+                raw_payload: None,
+            };
+            let derived = Derived {
+                memory_type: "interest".parse().unwrap(),
+                key: "tea".parse().unwrap(),
+                value: Value::from(i64::try_from(*place).unwrap()),
+                confidence: 5_000,
+                expires_after: one.lasts,
+                source: "rule".to_owned(),
+            };
+            known.add(&event, &derived);
+            // As the next event finds it.
+            known = Remembered::from_item(&known.to_item(&key()));
+        }
+        known.to_item(&key())
+    }
+
+    fn key() -> Key {
+        Key::new("1", "interest#tea")
+    }
+
+    /// What is said at a time, if it is not forgotten.
+    fn says(item: &Item, now: i64) -> Option<i64> {
+        let is_over = item.integer("expires_at").is_some_and(|until| until <= now);
+        let shown = at(item, second(now));
+        let (shown, told) = (shown.get("value"), memory::value(item, second(now)));
+        assert!(is_over || shown == told, "at {now}: {shown:?} and {told:?}");
+        told.filter(|_| !is_over)?.as_number()?.to_i64()
+    }
+
+    #[test]
+    fn what_lasts_counts_again_when_what_was_said_since_is_over() {
+        let day = 24 * 3600;
+        let told = [
+            (0, Told { occurred: day, heard: day, lasts: None }),
+            (1, Told { occurred: 2 * day, heard: 2 * day, lasts: Some(day) }),
+        ];
+        let item = remembered(&told);
+        assert_eq!(
+            [2 * day, 3 * day - 1, 3 * day, 9 * day].map(|now| says(&item, now)),
+            [1, 1, 0, 0].map(Some)
+        );
+        assert_eq!(item.integer("expires_at"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn neither_order_nor_repetition_matters(
+            told in proptest::collection::vec((1_i64..40, 0_i64..6, proptest::option::of(1_i64..30)), 1..7),
+            order in proptest::collection::vec(0_usize..7, 0..20),
+        ) {
+            let told: Vec<_> = told
+                .into_iter()
+                .map(|(occurred, late, lasts)| Told { occurred, heard: occurred + late, lasts })
+                .enumerate()
+                .collect();
+            let item = remembered(&told);
+            let shuffled: Vec<_> =
+                order.iter().filter_map(|place| told.get(*place)).chain(told.iter().rev()).copied().collect();
+            prop_assert_eq!(&remembered(&shuffled), &item);
+
+            // As simply as it can be said.
+            let heard = told.iter().map(|(_, one)| one.heard).max().unwrap();
+            for now in heard..80 {
+                let lasts = |one: &Told| one.lasts.is_none_or(|lasts| one.occurred + lasts > now.max(heard));
+                let latest = told.iter().filter(|(_, one)| lasts(one)).max_by_key(|(place, one)| (one.occurred, *place));
+                let expected = latest.map(|(place, _)| i64::try_from(*place).unwrap());
+                prop_assert_eq!(says(&item, now), expected, "at {}", now);
+            }
+        }
+    }
 }

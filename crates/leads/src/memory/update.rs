@@ -6,7 +6,7 @@ use tidings_kernel::{Expect, Key, StoreError, Txn, tables};
 
 use super::derive::derive;
 use super::remembered::{Remembered, expect};
-use super::{ATTEMPTS, names, rules, settle};
+use super::{ATTEMPTS, names, rules, settle_of};
 use crate::event::{self, StoredEvent};
 use crate::features::changed;
 use crate::identity;
@@ -49,7 +49,7 @@ pub async fn take(cx: &Cx, message: &LeadEvent) -> Result<usize, StorageError> {
         let txn = txn.check(&tables::EVENT, event.clone(), Expect::Present);
         match items.transact(changed(cx, txn, &[id]).await?).await {
             Ok(()) => {
-                settle(cx, id).await?;
+                settle_of(cx, partition, id).await?;
                 return Ok(count);
             }
             Err(error) if error.is_condition_failed() => {}

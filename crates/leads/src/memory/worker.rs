@@ -9,14 +9,16 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 
 use super::{rebuild, take};
 use crate::features::{asks_for_rebuild, in_trouble};
+use crate::turns::Turns;
 
 struct Worker {
     access: Access,
+    turns: Turns<()>,
 }
 
 /// Who works on the queue `memory-processing`.
 pub fn handler(access: Access) -> Arc<dyn Handler> {
-    for_contract(Worker { access })
+    for_contract(Worker { access, turns: Turns::default() })
 }
 
 #[async_trait]
@@ -32,6 +34,9 @@ impl Work<LeadEvent> for Worker {
 impl Worker {
     async fn learn(&self, message: &LeadEvent) -> Result<(), StorageError> {
         let Some(cx) = self.access.working_in(&message.workspace).await? else { return Ok(()) };
+        // Events of one person often say the same thing: one after the other, none is too slow.
+        let lane = self.turns.lane(&cx, &message.lead_organization_id);
+        let _turn = lane.turn().await;
         if asks_for_rebuild(&message.event_type) {
             rebuild(&cx, &message.lead_organization_id).await?;
         } else {

@@ -57,6 +57,7 @@ pub fn sentence(event: &StoredEvent) -> String {
 /// `purchase completed`.
 fn verb(event_type: &str) -> String {
     let known = [
+        ("email.sent", "was sent mail"),
         ("email.delivered", "got mail"),
         ("email.opened", "opened"),
         ("email.clicked", "clicked"),

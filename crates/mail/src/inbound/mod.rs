@@ -1,10 +1,10 @@
 //! Mail that others sent: what it says, whom it answers, and whether a person wrote it.
 //!
-//! Here: `parse`, `report` for what servers tell of our mail, `contents` for whoever only wants to look, and `forward`,
-//! which passes a reply on to people. Not here: which message a reply belongs to and what follows from it (`signals`).
+//! Here: `parse`, `report` for what servers tell of our mail, `contents` for whoever only wants to look, and `pieces` for
+//! whoever passes it on. Not here: which message a reply belongs to and what follows from it (`signals`).
 
 mod automatic;
-mod forward;
+mod pieces;
 mod report;
 #[cfg(test)]
 mod report_tests;
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use mail_parser::{Address, HeaderValue, Message, MessageParser, MimeHeaders as _};
 use tidings_kernel::EmailAddress;
 
-pub use forward::{Forward, forward};
+pub use pieces::{Pieces, pieces};
 pub use report::{Action, Fate, Report, Says, report};
 
 /// What a reply that was passed on has in its head, so that it is not passed on again.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::letter::{Content, check_attachment};
 
 const REPLY: &str = "Return-Path: <ada@example.net>\r\n\
 DKIM-Signature: v=1; a=rsa-sha256; d=example.net; h=from:to;\r\n\tb=AAAA\r\n\
@@ -68,20 +69,34 @@ fn what_is_too_much_is_cut_or_refused() {
 }
 
 #[test]
-fn a_forwarded_reply_has_a_new_header_and_the_old_body() {
-    let cmd = Forward {
-        captured: "shop@example.org".parse().unwrap(),
-        to: "team@example.org".parse().unwrap(),
-        message_id: "f.1@example.org".into(),
-        date: "2026-07-01T12:00:01Z".parse().unwrap(),
-    };
-    let mail = forward(REPLY.as_bytes(), &cmd).unwrap();
-    insta::assert_snapshot!(String::from_utf8(mail.mime.clone()).unwrap());
-    let read = parse(&mail.mime).unwrap();
-    assert_eq!(read.text, "Thanks, great!");
-    // Mail out of a file, with folded headers and other line ends, is forwarded just as well.
-    let other = forward(REPLY.replace("\r\n", "\n").as_bytes(), &cmd).unwrap();
-    assert_eq!(other.mime, mail.mime);
+fn what_came_with_a_mail_can_go_on_with_another() {
+    let mime = "From: ada@example.net\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+        --b\r\nContent-Type: multipart/alternative; boundary=a\r\n\r\n\
+        --a\r\nContent-Type: text/plain\r\n\r\nHello\r\n\
+        --a\r\nContent-Type: text/html; charset=iso-8859-1\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n\
+        <b>H=E9llo</b>\r\n--a--\r\n\
+        --b\r\nContent-Type: application/pdf; name=\"../a\\b.pdf\"\r\nContent-Disposition: attachment\r\n\
+        Content-Transfer-Encoding: base64\r\n\r\nJVBERg==\r\n\
+        --b\r\nContent-Type: message/rfc822\r\nContent-Disposition: attachment\r\n\r\nSubject: inner\r\n\r\nx\r\n\
+        --b\r\nContent-Type: nonsense\r\nContent-Disposition: attachment\r\n\r\nwhat\r\n--b--\r\n";
+    let Pieces { html, files } = pieces(mime.as_bytes()).unwrap();
+    assert_eq!(html.unwrap().trim(), "<b>Héllo</b>");
+    let told: Vec<_> = files
+        .iter()
+        .map(|file| format!("{} {}", file.filename.as_deref().unwrap(), file.content_type))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "..ab.pdf application/pdf",
+            "attachment-2 application/octet-stream",
+            "attachment-3 application/octet-stream"
+        ]
+    );
+    assert_eq!(files[0].content, Content::Bytes(b"%PDF".to_vec()));
+    assert!(files.iter().all(|file| check_attachment(file).is_empty()));
+    let plain = pieces(b"From: ada@example.net\r\n\r\nHello\r\n").unwrap();
+    assert_eq!(plain, Pieces { html: None, files: vec![] });
 }
 
 proptest! {
@@ -90,19 +105,12 @@ proptest! {
         let _ = parse(&mime);
         let _ = contents(&mime);
         let _ = report(&mime);
-        let reply = format!("From: {name} <ada@example.net>\r\nSubject: {name}\r\n\r\n.\r\nBcc: x\r\n");
-        let cmd = Forward {
-            captured: "shop@example.org".parse().unwrap(),
-            to: "team@example.org".parse().unwrap(),
-            message_id: "f.1@example.org".into(),
-            date: Timestamp::UNIX_EPOCH,
-        };
-        if let Ok(mail) = forward(reply.as_bytes(), &cmd) {
-            let message = MessageParser::new().parse(&mail.mime).unwrap();
-            let names: Vec<_> = message.headers().iter().map(|header| header.name().to_owned()).collect();
-            prop_assert_eq!(names, ["From", "To", "Reply-To", "Subject", "Date", "Message-ID", "X-Original-From",
-                "Auto-Submitted", "X-Auto-Response-Suppress", "MIME-Version"]);
-            prop_assert_eq!(message.from().unwrap().first().unwrap().address(), Some("shop@example.org"));
+        if let Ok(pieces) = pieces(&mime) {
+            prop_assert!(pieces.files.iter().all(|file| check_attachment(file).is_empty()));
         }
+        let named = format!("From: ada@example.net\r\nContent-Type: {name}\r\nContent-Disposition: attachment; \
+            filename=\"{name}\"\r\n\r\nx\r\n");
+        let pieces = pieces(named.as_bytes()).unwrap();
+        prop_assert!(pieces.files.iter().all(|file| check_attachment(file).is_empty()), "{pieces:?}");
     }
 }

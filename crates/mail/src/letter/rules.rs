@@ -227,19 +227,24 @@ pub(super) fn one_line(text: &str) -> String {
 /// With the line ends that mail has, and without control characters that it must not have.
 pub(super) fn with_crlf(text: &str) -> String {
     let mut written = String::with_capacity(text.len() + text.len() / 40);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '\r' => {
-                chars.next_if_eq(&'\n');
+    let mut rest = text;
+    // What is between two of them goes over as a whole: nearly everything is.
+    while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_control()) {
+        let (before, from) = rest.split_at(at);
+        written.push_str(before);
+        rest = match from.as_bytes()[0] {
+            b'\r' | b'\n' => {
                 written.push_str("\r\n");
+                from.strip_prefix("\r\n").unwrap_or(&from[1..])
             }
-            '\n' => written.push_str("\r\n"),
-            '\t' => written.push(c),
-            c if c.is_ascii_control() => {}
-            c => written.push(c),
-        }
+            b'\t' => {
+                written.push('\t');
+                &from[1..]
+            }
+            _ => &from[1..],
+        };
     }
+    written.push_str(rest);
     written
 }
 

@@ -55,6 +55,15 @@ fn is_enhanced_code(word: &str) -> bool {
     word.split('.').count() == 3 && word.split('.').all(is_number)
 }
 
+/// The code of what is wrong with an address for good: no such mailbox or domain, no address at all, moved, takes no mail.
+/// What says less, or something of the sender, a policy or the message, says nothing certain of the address.
+const BAD_ADDRESS: [&str; 5] = ["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10"];
+
+fn bad_address(said: &str) -> Option<String> {
+    let code = said.split(' ').next().filter(|code| BAD_ADDRESS.contains(code));
+    code.map(ToOwned::to_owned)
+}
+
 /// How far a message has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -150,6 +159,9 @@ pub(super) fn judge_answer(step: Step, code: u16, said: &str) -> SendError {
     match (code, step) {
         (500.., Step::Connect | Step::Login) => SendError::Closed(text),
         (500.., _) if shut => SendError::Closed(text),
+        (500.., Step::Recipient) if let Some(status) = bad_address(said) => {
+            SendError::NoSuchAddress { reason: text, status }
+        }
         (500.., _) => SendError::Refused(text),
         (_, Step::Login) => SendError::Closed(text),
         _ if too_many => SendError::Throttled { reason: text, retry_after: None },

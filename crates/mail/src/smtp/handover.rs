@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::str::SplitInclusive;
 
-use tidings_kernel::{Accepted, Mail, SendError};
+use tidings_kernel::{Accepted, EmailAddress, Mail, SendError};
 
 use super::answer::{Answer, Fault, Step, judge};
 use super::body::Body;
@@ -41,8 +41,9 @@ pub(super) async fn hand_over(
             return Err(stale(&Fault::Answer(answer)));
         }
     }
-    talk.envelope(mail.to.len()).await?;
-    Ok(tell_message(connection, &mail.mime).await?)
+    let left_out = talk.envelope(&mail.to).await?;
+    let provider_id = tell_message(connection, &mail.mime).await?;
+    Ok(Accepted { provider_id, left_out })
 }
 
 fn stale(fault: &Fault) -> Failure {
@@ -107,22 +108,27 @@ impl<'a> Talk<'a> {
     }
 
     /// From MAIL to the server's asking for the body. What says no first is the reason; in a group the answers to the
-    /// rest are heard as well, so that the next message does not take them for its own.
-    async fn envelope(mut self, recipients: usize) -> Result<(), Failure> {
+    /// rest are heard as well, so that the next message does not take them for its own. Tells whose copy it does not take.
+    async fn envelope(
+        mut self,
+        recipients: &[EmailAddress],
+    ) -> Result<Vec<(EmailAddress, SendError)>, Failure> {
         let mut refusal = None;
         let answer = self.next().await.map_err(|fault| stale(&fault))?;
         if !answer.is_done() {
             refusal = Some(judge(&Fault::Answer(answer), Step::Mail));
         }
-        let (mut taken, mut left_out) = (0, 0);
-        for place in 0..recipients {
+        let (mut taken, mut left_out) = (0, Vec::new());
+        for (place, to) in recipients.iter().enumerate() {
             if let Some(refusal) = self.stop_at(&mut refusal) {
                 return Err(refusal);
             }
             match self.next().await {
                 Ok(answer) if answer.is_done() => taken += 1,
                 // The first decides; a copy that the server does not take is left out.
-                Ok(answer) if place > 0 && answer.code >= 400 => left_out += 1,
+                Ok(answer) if place > 0 && answer.code >= 400 => {
+                    left_out.push((to.clone(), judge(&Fault::Answer(answer), Step::Recipient)));
+                }
                 Ok(answer) => {
                     let reason = judge(&Fault::Answer(answer), Step::Recipient);
                     refusal.get_or_insert(reason);
@@ -142,8 +148,7 @@ impl<'a> Talk<'a> {
         let wants_body = answer.code == 354;
         let Some(refusal) = refusal else {
             if wants_body {
-                warn_of(left_out);
-                return Ok(());
+                return Ok(left_out);
             }
             self.connection.set_state(State::NeedsReset);
             return Err(judge(&Fault::Answer(answer), Step::Data).into());
@@ -175,13 +180,11 @@ impl<'a> Talk<'a> {
     }
 }
 
-fn warn_of(left_out: usize) {
-    if left_out > 0 {
-        tracing::warn!(copies = left_out, "The server did not take {left_out} copies of a message");
-    }
-}
-
-async fn tell_message(connection: &mut Connection, mime: &[u8]) -> Result<Accepted, SendError> {
+/// Tells what the server calls it.
+async fn tell_message(
+    connection: &mut Connection,
+    mime: &[u8],
+) -> Result<Option<String>, SendError> {
     let body = Body::new(mime);
     let mut written = 0;
     let told = connection.tell_message(&body, &mut written).await;
@@ -189,7 +192,7 @@ async fn tell_message(connection: &mut Connection, mime: &[u8]) -> Result<Accept
     match told {
         Ok(answer) if answer.code == 250 && step == Step::End => {
             connection.set_state(State::Ready);
-            Ok(Accepted { provider_id: queue_id(&answer) })
+            Ok(queue_id(&answer))
         }
         Ok(answer) => {
             if step == Step::End {

@@ -168,7 +168,9 @@ async fn finish(
 ) -> Result<Accepted, SendError> {
     let sent = handed.map_err(|failure| failure.error);
     let is_usable = match sent {
-        Ok(_) | Err(SendError::Refused(_)) => lease.connection().state() != State::Busy,
+        Ok(_) | Err(SendError::Refused(_) | SendError::NoSuchAddress { .. }) => {
+            lease.connection().state() != State::Busy
+        }
         Err(
             SendError::Later(_)
             | SendError::Throttled { .. }

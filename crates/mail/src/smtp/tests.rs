@@ -10,6 +10,7 @@ use super::heard::Heard;
 fn meaning(error: &SendError) -> &'static str {
     match error {
         SendError::Refused(_) => "refused",
+        SendError::NoSuchAddress { .. } => "nobody",
         SendError::Later(_) => "later",
         SendError::Throttled { .. } => "throttled",
         SendError::Closed(_) => "closed",
@@ -27,7 +28,18 @@ fn check(step: Step, code: u16, said: &str, meant: &str) {
 
 #[test]
 fn an_answer_says_whose_fault_it_is() {
-    check(Step::Recipient, 550, "5.1.1 no such user", "refused");
+    check(Step::Recipient, 550, "5.1.1 no such user", "nobody");
+    check(Step::Recipient, 550, "5.1.2 no such domain", "nobody");
+    check(Step::Recipient, 553, "5.1.3 that is no address", "nobody");
+    check(Step::Recipient, 556, "5.1.10 takes no mail", "nobody");
+    // Nothing certain of the address: words alone, whatever else is wrong with it, its mailbox, or who sends.
+    check(Step::Recipient, 550, "no such user", "refused");
+    check(Step::Recipient, 550, "5.1.0 address rejected", "refused");
+    check(Step::Recipient, 550, "5.1.8 bad sender", "refused");
+    check(Step::Recipient, 550, "5.2.1 mailbox disabled", "refused");
+    check(Step::Recipient, 550, "5.7.1 5.1.1 we do not like you", "refused");
+    check(Step::End, 550, "5.1.1 no such user", "refused");
+    check(Step::Recipient, 450, "4.1.1 not sure", "later");
     check(Step::Recipient, 554, "5.7.1 blocked as spam", "refused");
     check(Step::End, 552, "5.3.4 message too big", "refused");
     check(Step::Body, 552, "5.3.4 message too big", "refused");

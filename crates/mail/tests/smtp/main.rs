@@ -47,6 +47,7 @@ fn mail(to: &[&str]) -> Mail {
 fn meaning(error: &SendError) -> &'static str {
     match error {
         SendError::Refused(_) => "refused",
+        SendError::NoSuchAddress { .. } => "nobody",
         SendError::Later(_) => "later",
         SendError::Throttled { .. } => "throttled",
         SendError::Closed(_) => "closed",
@@ -172,9 +173,13 @@ async fn a_refused_copy_does_not_cost_the_recipient_his_message() {
     .await;
     let smtp = smtp(server.port);
     let copies = mail(&["ada@example.net", "full@example.net", "gone@example.net"]);
-    smtp.send(&copies).await.unwrap();
+    let accepted = smtp.send(&copies).await.unwrap();
+    assert_eq!(accepted.provider_id.as_deref(), Some("A1B2C3D4"));
+    let left_out: Vec<_> =
+        accepted.left_out.iter().map(|(to, why)| (to.as_str(), meaning(why))).collect();
+    assert_eq!(left_out, [("full@example.net", "later"), ("gone@example.net", "nobody")]);
     let refused = smtp.send(&mail(&["gone@example.net", "ada@example.net"])).await.unwrap_err();
-    assert!(matches!(refused, SendError::Refused(_)), "{refused:?}");
+    assert_eq!(meaning(&refused), "nobody", "{refused:?}");
     // A lost connection is no answer of one mailbox: nobody has got it yet.
     let lost = smtp.send(&mail(&["ada@example.net", "never@example.net"])).await.unwrap_err();
     assert!(matches!(lost, SendError::Later(_)), "{lost:?}");

@@ -14,6 +14,7 @@ use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 use super::condition::{Addresses, Subject};
 use super::cursor::{self, Driver, Place};
 use super::facts::Facts;
+use super::standing::Standing;
 use super::walk::Walk;
 
 /// Somebody who may be meant.
@@ -38,7 +39,7 @@ pub(super) struct Chunk {
 /// All contacts after $2.
 pub(super) const EVERYONE: &str =
     "SELECT id FROM leads WHERE workspace_id = $1 AND id > $2 ORDER BY id LIMIT $3";
-/// Those of them who are subscribed to the audience $4 or to the part of it that is the client $5's.
+/// Those of them who may be subscribed to the audience $4, because they are to all of it or to the client $5's part.
 pub(super) const SUBSCRIBED: &str = "SELECT DISTINCT lead_id AS id FROM subscriptions
      WHERE audience_id = $4 AND status = 'subscribed' AND lead_id > $2 AND workspace_id = $1
        AND (client_id IS NULL OR client_id = $5)
@@ -57,10 +58,11 @@ const SEGMENTS: &str = "SELECT m.lead_id, s.slug FROM {given}
 pub(super) const ADDRESSED: &str = "SELECT DISTINCT one.lead_id AS id FROM {given}
      JOIN channel_identities one ON one.id = (SELECT i.id FROM channel_identities i
          WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = given.value)";
-/// What the given contacts of the workspace are subscribed to, as a whole or for the client $1.
-pub(super) const AUDIENCES: &str = "SELECT s.lead_id, s.audience_id FROM {given}
-     CROSS JOIN subscriptions s
-     WHERE s.lead_id = given.value AND s.status = 'subscribed'
+/// How the given contacts of the workspace stand with audiences, as a whole and for the client $1.
+pub(super) const AUDIENCES: &str =
+    "SELECT s.lead_id, s.audience_id, s.client_id, s.status, s.agreed_at, s.unsubscribed_at
+     FROM {given} CROSS JOIN subscriptions s
+     WHERE s.lead_id = given.value AND s.status <> 'pending'
        AND (s.client_id IS NULL OR s.client_id = $1)";
 
 /// Up to `limit` of those after a place.
@@ -194,12 +196,12 @@ async fn by_id(
             Source::Contacts
         }
     };
-    // What drives the walk is true of everybody in it, and needs no second look.
+    // What drives the walk is true of everybody in it, and needs no second look; but whoever left an audience may be among
+    // those who were subscribed to a part of it before.
     match &source {
         Source::Segment(slug) => drop(asked.segments.remove(slug)),
         Source::Audience(_) => asked.audience = None,
-        Source::Named(slug) => drop(asked.named.remove(slug)),
-        Source::Contacts => {}
+        Source::Named(_) | Source::Contacts => {}
     }
     let within = cx.clone();
     let read = cx.database().read(move |tx| {
@@ -225,8 +227,7 @@ async fn by_id(
             match &source {
                 Source::Segment(slug) => drop(one.facts.segments.insert(slug.clone())),
                 Source::Audience(_) => one.in_audience = true,
-                Source::Named(slug) => drop(one.facts.audiences.insert(slug.clone())),
-                Source::Contacts => {}
+                Source::Named(_) | Source::Contacts => {}
             }
         }
         asked.add(tx, &within, &mut people)?;
@@ -369,13 +370,20 @@ impl Asked {
         let ids: Vec<i64> = people.iter().map(|one| one.id.get()).collect();
         let client = [Param::Int(self.client.get())];
         let rows = tx.query_among(AUDIENCES, &client, Among::Ints(&ids))?;
+        let mut standings = HashMap::<(i64, AudienceId), Standing>::new();
+        for row in &rows {
+            let place = (row.int(0)?, AudienceId::from(row.int(1)?));
+            standings.entry(place).or_default().add(row)?;
+        }
         let mut by_id: HashMap<i64, &mut Candidate> =
             people.iter_mut().map(|one| (one.id.get(), one)).collect();
-        for row in &rows {
-            let Some(one) = by_id.get_mut(&row.int(0)?) else { continue };
-            let audience = AudienceId::from(row.int(1)?);
-            one.in_audience |= self.audience == Some(audience);
-            one.facts.audiences.extend(slugs.get(&audience).cloned());
+        for ((id, audience), standing) in standings {
+            let Some(one) = by_id.get_mut(&id) else { continue };
+            // Whoever left the walk's own audience is told of with the reason, by the gate.
+            one.in_audience |= self.audience == Some(audience) && standing.has_agreed();
+            if standing.is_subscribed() {
+                one.facts.audiences.extend(slugs.get(&audience).cloned());
+            }
         }
         Ok(())
     }

@@ -1,9 +1,12 @@
 //! What a condition names and there is not. It could be made later, so it is no mistake of the condition as such.
 
+use std::collections::BTreeSet;
+
 use tidings_access::{Cx, Slug};
+use tidings_people::features;
 use tidings_sql::{Among, DatabaseError, Param};
 
-use super::condition::Condition;
+use super::condition::{Condition, Subject};
 
 /// The audiences that a condition names and the workspace does not have.
 pub async fn unknown_audiences(cx: &Cx, condition: &Condition) -> Result<Vec<Slug>, DatabaseError> {
@@ -19,13 +22,23 @@ pub async fn unknown_segments(cx: &Cx, condition: &Condition) -> Result<Vec<Slug
     unknown(cx, condition.segments(), sql).await
 }
 
+/// Why there are not all the features that a condition names. What nobody computes is unknown of everybody: turned around, the
+/// condition would mean them all.
+pub fn unknown_features(condition: &Condition) -> BTreeSet<String> {
+    let missing = |subject: &Subject| match subject {
+        Subject::Feature(name) => features::missing(name),
+        Subject::Attribute(_) | Subject::Memory { .. } => None,
+    };
+    condition.subjects().into_iter().filter_map(missing).collect()
+}
+
 /// What is named and not there, in words.
 pub async fn unknown_names(cx: &Cx, condition: &Condition) -> Result<Vec<String>, DatabaseError> {
     let audiences = unknown_audiences(cx, condition).await?;
     let segments = unknown_segments(cx, condition).await?;
     let audiences = audiences.iter().map(|slug| format!("there is no audience {slug}"));
     let segments = segments.iter().map(|slug| format!("there is no segment {slug}"));
-    Ok(audiences.chain(segments).collect())
+    Ok(audiences.chain(segments).chain(unknown_features(condition)).collect())
 }
 
 async fn unknown(

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use tidings_access::{Cx, StorageError};
-use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Verdict};
+use tidings_delivery::eligibility::{Loaded, Person, Verdict};
 use tidings_kernel::EmailAddress;
 use tidings_people::consent::TopicId;
 use tidings_people::contacts::ContactId;
 
+use super::gate::{Gate, Own};
 use super::walk::{Walk, page};
 
 /// So many are looked at together.
@@ -50,6 +51,60 @@ pub struct Sample {
     pub email: EmailAddress,
 }
 
+/// A preview that goes on page by page.
+pub struct Counting {
+    walk: Walk,
+    gate: Gate,
+    has_profiles: bool,
+    after: Option<String>,
+    preview: Preview,
+}
+
+impl Counting {
+    pub async fn begin(
+        cx: &Cx,
+        Previewed { walk, topic }: Previewed,
+    ) -> Result<Self, StorageError> {
+        let own = Own { client: walk.client, audience: walk.audience, topic };
+        let (within, condition) = (cx.clone(), walk.condition.clone());
+        let gate = cx.database().read(move |tx| Gate::load(tx, &within, &own, &condition));
+        let gate: Gate = gate.await?;
+        let has_profiles = walk.profiles || walk.condition.asks_profile();
+        Ok(Self { walk, gate, has_profiles, after: None, preview: Preview::default() })
+    }
+
+    /// Counts some more, and tells whether there may be others.
+    pub async fn page(&mut self, cx: &Cx) -> Result<ControlFlow<()>, StorageError> {
+        if self.preview.complete {
+            return Ok(ControlFlow::Break(()));
+        }
+        let found = page(cx, &self.walk, self.after.as_deref(), PAGE).await?;
+        let ids = found.contacts.iter().map(|member| (member.lead_id, member.email.clone()));
+        let ids: Vec<(ContactId, EmailAddress)> = ids.collect();
+        let people = found.contacts.into_iter().map(|member| {
+            let profile =
+                if self.has_profiles { Loaded::Profile(member.profile) } else { Loaded::NotYet };
+            Person { email: member.email, profile }
+        });
+        let answers = self.gate.check(cx, people.collect()).await?;
+        for ((lead_id, email), answer) in ids.into_iter().zip(answers) {
+            self.preview.add(lead_id, email, answer.verdict);
+        }
+        self.preview.looked_at += u64::try_from(found.looked_at).unwrap_or(u64::MAX);
+        self.after = found.next;
+        self.preview.complete = self.after.is_none();
+        Ok(match self.preview.complete {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    }
+
+    /// What was counted until now.
+    pub fn so_far(&self) -> &Preview {
+        &self.preview
+    }
+}
+
 /// Counts them all. `seen` is told after each page, and can end it there: what was counted until then is the answer, and
 /// it says that it is not complete.
 pub async fn preview(
@@ -57,32 +112,11 @@ pub async fn preview(
     previewed: &Previewed,
     seen: &mut (dyn FnMut(&Preview) -> ControlFlow<()> + Send),
 ) -> Result<Preview, StorageError> {
-    let Previewed { walk, topic } = previewed;
-    let mailing = Mailing {
-        kind: Kind::Campaign,
-        client: walk.client,
-        audience: walk.audience,
-        topic: *topic,
-    };
-    let (mut preview, mut after) = (Preview::default(), None::<String>);
-    let has_profiles = walk.profiles || walk.condition.asks_profile();
+    let mut counting = Counting::begin(cx, previewed.clone()).await?;
     loop {
-        let found = page(cx, walk, after.as_deref(), PAGE).await?;
-        let ids: Vec<ContactId> = found.contacts.iter().map(|member| member.lead_id).collect();
-        let people = found.contacts.into_iter().map(|member| {
-            let profile =
-                if has_profiles { Loaded::Profile(member.profile) } else { Loaded::NotYet };
-            Person { email: member.email, profile }
-        });
-        let answers = eligibility::check_all(cx, &mailing, people.collect()).await?;
-        for (lead_id, answer) in ids.into_iter().zip(answers) {
-            preview.add(lead_id, answer.email, answer.explanation.verdict);
-        }
-        preview.looked_at += u64::try_from(found.looked_at).unwrap_or(u64::MAX);
-        after = found.next;
-        preview.complete = after.is_none();
-        if seen(&preview).is_break() || preview.complete {
-            return Ok(preview);
+        let more = counting.page(cx).await?;
+        if seen(&counting.preview).is_break() || more.is_break() {
+            return Ok(counting.preview);
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Batches: recipients who are sent to together, and how they get on and off the queue.
 //!
-//! A batch goes to the queue once (`feed`), and is done once (`finish`), when each of its recipients has his end. Whoever
+//! A batch goes to the queue (`feed`), again only if its message seems to be lost (`lost`), and is done once (`finish`), when each of its recipients has his end. Whoever
 //! cannot be sent to now is moved to another batch before (`regroup`), and so is all that is left when the campaign was
 //! paused (`hand_back`); so what a batch has counted never changes, and its message can come as often as it likes.
 //!
 //! Every function here locks the campaign's row first. `cx` is of this very moment: what is due is decided by its time.
 
-use jiff::Timestamp;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
 use tidings_access::Cx;
 use tidings_jobs::contracts::{CampaignEmail, Contract as _};
 use tidings_kernel::{Outgoing, queues};
@@ -17,10 +19,12 @@ use super::life::Command;
 use super::pace::{MOST, Turn, batch_size};
 use super::store::{self, Locked};
 use super::tallies::{self, Counts, ENDED, Outcome};
-use super::{CampaignId, RecipientId, Status};
+use super::{CampaignId, RecipientId, Status, control, late};
 
 /// So many batches are on the queue at once at most.
 pub const WINDOW: i64 = 32;
+/// So often somebody looks at a campaign that has batches on the queue, even if none of them is finished.
+const WATCH: SignedDuration = SignedDuration::from_mins(1);
 /// What those get who are left when a campaign is cancelled.
 pub const CANCELLED: &str = "campaign_cancelled";
 /// Until when somebody waits is rounded up to this, so that those who wait alike wait together.
@@ -184,9 +188,12 @@ pub(super) fn feed(
     if campaign.status != Status::Sending || !campaign.is_complete() {
         return Ok(());
     }
+    let is_missed = late::is_missed(tx, cx, campaign)?;
+    campaign.looked_at = Some(cx.now());
     let under_way = under_way(tx, campaign.id)?;
     let due = due(tx, campaign.id, cx.now(), (WINDOW - under_way).max(0))?;
-    if !due.is_empty() && !campaign.brake_released {
+    // What is on the queue can be stopped, too: a small campaign is there as a whole before anything comes back.
+    if (under_way > 0 || !due.is_empty()) && !campaign.brake_released {
         let handed = handed(tx, cx, campaign)?;
         if let Some(reason) = brake::reason(came, &handed) {
             campaign.save(tx, cx)?;
@@ -194,13 +201,18 @@ pub(super) fn feed(
             return store::make_move(tx, cx, campaign, Command::Pause, Some(reason)).map(drop);
         }
     }
+    if is_missed {
+        campaign.save(tx, cx)?;
+        let reason = Some(control::MISSED_START);
+        return store::make_move(tx, cx, campaign, Command::Pause, reason).map(drop);
+    }
     let mut fed = 0;
     let mut next = None;
     for batch in &due {
         match campaign.pace.take(&campaign.limits, batch.recipients.len().max(1), cx.now()) {
             Turn::Now(count) => {
                 let part = split(tx, cx, campaign, batch, count)?;
-                put_on_queue(tx, cx, campaign.id, &part)?;
+                put_on_queue(tx, cx, (campaign.id, &part), Duration::ZERO)?;
                 fed += 1;
                 if part.number != batch.number {
                     // The rest of it is for tomorrow; asking for its turn tells when that is.
@@ -241,18 +253,15 @@ fn look_again(
     let waiting = next_due(tx, campaign.id, false)?;
     // What is due and still waits although its turn may have come waits for room: whoever finishes a batch looks.
     let mut next = next.or(waiting.filter(|at| *at > cx.now()));
-    if under_way == 0 && waiting.is_none() {
-        if next_due(tx, campaign.id, true)?.is_none() {
-            store::make_move(tx, cx, campaign, Command::Finish, None)?.ok();
-            return Ok(());
-        }
-        // Only those are left who get what did best. The wait begins now: everybody of the test has it.
-        let wait = campaign.winner_wait_ms.unwrap_or(0);
-        let decide_at = campaign.decide_at.unwrap_or_else(|| {
-            cx.now().saturating_add(jiff::SignedDuration::from_millis(wait)).unwrap_or(cx.now())
-        });
+    if under_way > 0 {
+        // Bounces and complaints come whether or not a batch is finished.
+        next = earlier(next, cx.now().saturating_add(WATCH).ok());
+    } else if let Some(decide_at) = decided_at(tx, cx, campaign, waiting)? {
         campaign.decide_at = Some(decide_at);
-        next = Some(decide_at);
+        next = earlier(next, Some(decide_at));
+    } else if waiting.is_none() {
+        store::make_move(tx, cx, campaign, Command::Finish, None)?.ok();
+        return Ok(());
     }
     match next {
         Some(at) => store::step_at(tx, cx, campaign.id, at),
@@ -260,11 +269,47 @@ fn look_again(
     }
 }
 
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+/// When it is decided what did best, if somebody waits for that and for nothing else. The wait begins when everybody of the
+/// test has it. Who of them is put off for longer than the wait is not waited for: he gets it when he can, and all others
+/// need not wait for him.
+fn decided_at(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &Locked,
+    waiting: Option<Timestamp>,
+) -> Result<Option<Timestamp>, DatabaseError> {
+    if next_due(tx, campaign.id, true)?.is_none() {
+        return Ok(None);
+    }
+    let wait = SignedDuration::from_millis(campaign.winner_wait_ms.unwrap_or(0));
+    let decide_at =
+        campaign.decide_at.unwrap_or_else(|| cx.now().saturating_add(wait).unwrap_or(cx.now()));
+    Ok(Some(decide_at).filter(|at| waiting.is_none_or(|waiting| waiting > *at)))
+}
+
 /// How many are on the queue.
 fn under_way(tx: &mut Tx<'_>, campaign: CampaignId) -> Result<i64, DatabaseError> {
     let sql = "SELECT COUNT(*) FROM campaign_batches
                WHERE campaign_id = $1 AND fed_at IS NOT NULL AND done_at IS NULL";
     tx.query(sql, &[Param::Int(campaign.get())])?.first().ok_or(DatabaseError::NoRow)?.int(0)
+}
+
+/// Those that are on the queue, and whose message was to come by then.
+pub(super) fn fed(
+    tx: &mut Tx<'_>,
+    campaign: CampaignId,
+    until: Timestamp,
+) -> Result<Vec<Batch>, DatabaseError> {
+    let sql = format!(
+        "{SELECT} WHERE campaign_id = $1 AND fed_at IS NOT NULL AND done_at IS NULL
+               AND COALESCE(awaited_at, fed_at) <= $2 ORDER BY number"
+    );
+    let params = [Param::Int(campaign.get()), Param::from(until)];
+    tx.query(&sql, &params)?.iter().map(read).collect()
 }
 
 fn due(
@@ -313,14 +358,21 @@ fn split(
     Ok(part)
 }
 
-fn put_on_queue(
+/// Its message comes after so long.
+pub(super) fn put_on_queue(
     tx: &mut Tx<'_>,
     cx: &Cx,
-    campaign: CampaignId,
-    batch: &Batch,
+    (campaign, batch): (CampaignId, &Batch),
+    after: Duration,
 ) -> Result<(), DatabaseError> {
-    let sql = "UPDATE campaign_batches SET fed_at = $3 WHERE campaign_id = $1 AND number = $2";
-    let params = [Param::Int(campaign.get()), Param::Int(batch.number), Param::from(cx.now())];
+    let sql = "UPDATE campaign_batches SET fed_at = COALESCE(fed_at, $3), awaited_at = $4
+               WHERE campaign_id = $1 AND number = $2";
+    let params = [
+        Param::Int(campaign.get()),
+        Param::Int(batch.number),
+        Param::from(cx.now()),
+        Param::from(cx.now().saturating_add(after).unwrap_or(cx.now())),
+    ];
     tx.execute(sql, &params)?;
     let id = batch_id(campaign, batch.number);
     let contract = CampaignEmail {
@@ -332,12 +384,12 @@ fn put_on_queue(
     };
     let body = contract.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
-    let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body);
+    let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body).delayed(after);
     tx.enqueue(&message, cx.now()).map_err(store::in_database)
 }
 
 /// Marks a batch as done and counts its recipients, if they all have their end and it is not done yet.
-fn end(
+pub(super) fn end(
     tx: &mut Tx<'_>,
     cx: &Cx,
     campaign: &Locked,

@@ -2,7 +2,7 @@
 //!
 //! Too many is more than 5 % bounces or 0.1 % complaints of the first thousand, or of what was delivered since; of what
 //! was sent, where the provider does not tell of deliveries. What it refuses for good when it is handed over is a bounce,
-//! too: over SMTP that is all that is heard of them. An operator who lets it go on takes the brake off for that campaign.
+//! too, and so is what comes back by mail, which is in the counters like all else. An operator who lets it go on takes the brake off for that campaign.
 
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, Key, tables};

@@ -12,6 +12,8 @@ use tidings_people::keys::time;
 use super::Campaign;
 use super::named::{self, Name, NameError};
 
+/// So many of all clients are looked at for a page of one.
+const EXAMINED: usize = 1_000;
 /// The partition of all broadcasts.
 pub const PARTITION: &str = "BROADCAST";
 /// What a record shows of the counters.
@@ -119,29 +121,21 @@ pub async fn get(
     Ok(merge(cx, item.into_iter().collect()).await?.pop())
 }
 
-/// The newest first. A client sees its own.
+/// The newest first. A client sees its own: a page of them may be short, or even empty, and still say where the next begins.
 pub async fn list(cx: &Cx, list: List) -> Result<(Vec<Broadcast>, Option<Cursor>), StorageError> {
     let from = time(list.from.unwrap_or(Timestamp::UNIX_EPOCH));
     // Whatever follows the time in a key is below this.
     let to = format!("{}~", list.to.map_or_else(|| "9999".to_owned(), time));
-    let limit = list.limit.clamp(1, 100);
-    let (mut items, mut after) = (Vec::new(), list.after);
-    loop {
-        let mut query = Query::new(&tables::MAIN, PARTITION)
-            .between(from.clone(), to.clone())
-            .backward()
-            .limit(limit - items.len())
-            .after(after);
-        if let Some(client) = list.client {
-            query = query.filter(Condition::eq("clientId", client.get()));
-        }
-        let page = cx.items().await?.query(query).await?;
-        items.extend(page.items);
-        after = page.cursor;
-        if after.is_none() || items.len() >= limit {
-            return Ok((merge(cx, items).await?, after));
-        }
+    let mut query = Query::new(&tables::MAIN, PARTITION)
+        .between(from, to)
+        .backward()
+        .limit(list.limit.clamp(1, 100))
+        .after(list.after);
+    if let Some(client) = list.client {
+        query = query.filter(Condition::eq("clientId", client.get())).examine(EXAMINED);
     }
+    let page = cx.items().await?.query(query).await?;
+    Ok((merge(cx, page.items).await?, page.cursor))
 }
 
 async fn merge(cx: &Cx, items: Vec<Item>) -> Result<Vec<Broadcast>, StorageError> {

@@ -13,7 +13,7 @@ use super::draft::{self, Find};
 use super::life::{Command, Illegal, Move, decide};
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Outcome};
-use super::{Campaign, CampaignId, Schedule, Status, snapshot};
+use super::{Campaign, CampaignId, Schedule, Status, lost, snapshot, steps};
 
 /// So often somebody prepares a start anew because the campaign was changed in the meantime.
 const ATTEMPTS: usize = 8;
@@ -111,7 +111,7 @@ pub async fn start(cx: &Cx, cmd: Start) -> Result<Changed, ControlError> {
                 }
                 Plan::PutOff(schedule) => {
                     store::set_schedule(tx, &within, id, Some(schedule))?;
-                    // It is a draft or scheduled, so it can be.
+                    // It has not begun, so it can be.
                     store::make_move(tx, &within, &mut locked, Command::Schedule, None)?.ok();
                     store::step_at(tx, &within, id, schedule.due())?;
                     locked.scheduled_at = Some(schedule.due());
@@ -144,9 +144,9 @@ fn plan(cx: &Cx, campaign: &Campaign, when: Option<When>) -> Result<Plan, Illega
         Plan::Begin(_) | Plan::Nothing => Command::Start,
     };
     let state = campaign.state(cx.now());
-    // Whoever asks for the same again is answered with what came of it.
-    let started =
-        campaign.status == Status::Scheduled || decide(state, Command::Start) == Ok(Move::Already);
+    // Whoever asks for the same again is answered with what came of it: to start one that is paused takes another word.
+    let started = matches!(campaign.status, Status::Scheduled | Status::Paused)
+        || decide(state, Command::Start) == Ok(Move::Already);
     match decide(state, command) {
         _ if is_the_same && started => Ok(Plan::Nothing),
         Ok(Move::To(_)) => Ok(plan),
@@ -164,6 +164,7 @@ pub(super) fn lock_same(
     let locked = store::lock(tx, cx, campaign.id)?;
     Ok(locked.filter(|locked| {
         locked.status == campaign.status
+            && locked.paused_in == campaign.paused_in
             && locked.request_hash == campaign.request_hash
             && locked.scheduled_at == campaign.times.scheduled_at
     }))
@@ -219,9 +220,6 @@ pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Chang
         let (within, reason) = (cx.clone(), reason.clone());
         let resume = cx.database().write_committed(move |tx| {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
-            if locked.paused_in != campaign.paused_in {
-                return Ok(false);
-            }
             if matches!(campaign.pause_reason.as_deref(), Some("bounces" | "complaints")) {
                 store::release_brake(tx, &within, id)?;
             }
@@ -233,6 +231,7 @@ pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Chang
                 None => {
                     let reason = reason.as_deref();
                     store::make_move(tx, &within, &mut locked, Command::Resume, reason)?.ok();
+                    lost::all_again(tx, &within, &locked)?;
                     match locked.scheduled_at.filter(|_| next == Status::Scheduled) {
                         Some(at) => store::step_at(tx, &within, id, at)?,
                         None => store::step(tx, &within, id)?,
@@ -271,6 +270,7 @@ pub async fn cancel(cx: &Cx, find: Find, reason: Option<String>) -> Result<Chang
     change(cx, find, "campaign.cancel", move |tx, cx, locked| {
         let done = store::make_move(tx, cx, locked, Command::Cancel, reason.as_deref())?;
         if let Ok(Move::To(_)) = done {
+            lost::all_again(tx, cx, locked)?;
             store::step(tx, cx, locked.id)?;
         }
         Ok(done)
@@ -292,15 +292,12 @@ pub async fn retry_failed(
             return Err(ControlError::Missing(find.id));
         };
         let failed = tallies::outcome(tx, &within, find.id, Outcome::Failed)?;
-        if failed == 0 && locked.status == Status::Sent {
+        if locked.status == Status::Sent && !steps::is_anybody_failed(tx, &within, find.id)? {
             return Ok(0);
         }
         let id = find.id;
         let done = store::make_move(tx, &within, &mut locked, Command::Retry, reason.as_deref())?;
         done.map_err(|why| ControlError::Illegal { id, why })?;
-        if matches!(before.pause_reason.as_deref(), Some("bounces" | "complaints")) {
-            store::release_brake(tx, &within, id)?;
-        }
         locked.retry_cursor = Some(0);
         locked.save(tx, &within)?;
         store::step(tx, &within, id)?;

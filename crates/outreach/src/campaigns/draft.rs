@@ -207,7 +207,7 @@ async fn write(cx: &Cx, draft: Draft, existing: Existing) -> Result<Drafted, Dra
     write.await
 }
 
-/// Changes a campaign that is a draft or scheduled. A new time moves its start.
+/// Changes a campaign that is a draft or scheduled, or paused before it began. A new time moves its start.
 pub async fn update(cx: &Cx, find: Find, draft: Draft) -> Result<Campaign, DraftError> {
     let wrong = check::check(cx, &draft).await?;
     let (within, hash) = (cx.clone(), draft.fingerprint());
@@ -234,10 +234,13 @@ fn replace(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId, fields: &Fields) -> Result<
     let illegal = |why| DraftError::Illegal { id, why };
     decide(locked.state(cx.now()), Command::Edit).map_err(illegal)?;
     let mut fields = fields.clone();
-    if locked.status == Status::Scheduled {
-        // What is scheduled has a time. One that has passed begins as soon as a worker looks.
+    if locked.status != Status::Draft {
+        // What is scheduled has a time. One that has passed begins as soon as a worker looks, unless it is paused.
         match fields.schedule {
-            Some(schedule) => store::step_at(tx, cx, id, schedule.due())?,
+            Some(schedule) if locked.status == Status::Scheduled => {
+                store::step_at(tx, cx, id, schedule.due())?;
+            }
+            Some(_) => {}
             None => fields.schedule = store::glance(tx, cx, id)?.and_then(|before| before.schedule),
         }
     }

@@ -53,7 +53,12 @@ pub struct Illegal {
 pub fn decide(state: State, command: Command) -> Result<Move, Illegal> {
     use Status as S;
     let status = state.status;
+    // Nothing of it has begun, so it is as good as scheduled.
+    let waits = status == S::Paused && state.paused_in == Some(S::Scheduled);
     let next = match (command, status) {
+        (Command::Edit, S::Paused) if waits => Move::To(S::Paused),
+        (Command::Schedule, S::Paused) if waits => Move::To(S::Scheduled),
+        (Command::Start, S::Paused) if waits => Move::To(S::Snapshotting),
         (Command::Edit | Command::Schedule, S::Scheduled) => Move::To(S::Scheduled),
         (Command::Edit | Command::Delete, S::Draft) => Move::To(S::Draft),
         (Command::Schedule, S::Draft) => Move::To(S::Scheduled),
@@ -75,7 +80,6 @@ pub fn decide(state: State, command: Command) -> Result<Move, Illegal> {
         }
         (Command::Cancel, S::Cancelled) => Move::Already,
         (Command::Retry, S::Sent) => Move::To(S::Sending),
-        (Command::Retry, S::Paused) if state.paused_in == Some(S::Sending) => Move::To(S::Sending),
         (Command::Finish, S::Sending) => Move::To(S::Sent),
         (Command::Fail, S::Scheduled | S::Snapshotting | S::Sending) => Move::To(S::Failed),
         _ => return Err(Illegal { status, command }),
@@ -118,12 +122,14 @@ impl Command {
     fn needs(self) -> &'static str {
         match self {
             Self::Delete => "a draft",
-            Self::Edit | Self::Schedule | Self::Start => "a draft or scheduled",
+            Self::Edit | Self::Schedule | Self::Start => {
+                "a draft or scheduled, or paused before it began"
+            }
             Self::Send => "snapshotting",
             Self::Pause | Self::Fail => "scheduled, snapshotting or sending",
             Self::Resume => "paused",
             Self::Cancel => "not at its end",
-            Self::Retry => "sent, or paused while sending",
+            Self::Retry => "sent (one that is paused is resumed first)",
             Self::Finish => "sending",
         }
     }
@@ -166,7 +172,7 @@ Send: - - sending - - - - -
 Pause: - paused paused paused already - - -
 Resume: - already already already sending - - -
 Cancel: cancelled cancelled cancelled cancelled cancelled - already -
-Retry: - - - - sending sending - -
+Retry: - - - - - sending - -
 Finish: - - - sent - - - -
 Fail: - failed failed failed - - - -
 ";
@@ -186,6 +192,19 @@ Fail: - failed failed failed - - - -
         let state =
             State { status: Status::Paused, paused_in: Some(Status::Scheduled), due: false };
         assert!(decide(state, Command::Retry).is_err());
+    }
+
+    #[test]
+    fn one_that_is_paused_before_it_began_can_still_be_changed_and_started() {
+        let state = State { status: Status::Paused, paused_in: Some(Status::Scheduled), due: true };
+        for (command, expected) in [
+            (Command::Edit, Status::Paused),
+            (Command::Schedule, Status::Scheduled),
+            (Command::Start, Status::Snapshotting),
+        ] {
+            assert_eq!(decide(state, command), Ok(Move::To(expected)), "{command}");
+        }
+        assert!(decide(state, Command::Delete).is_err());
     }
 
     #[test]

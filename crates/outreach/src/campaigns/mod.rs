@@ -1,8 +1,8 @@
 //! Campaigns: one message to many, exactly once each.
 //!
-//! Here: what a campaign is (this file), writing it down (`draft`), which moves it can make (`life`), starting and stopping
-//! it (`control`), finding its recipients (`snapshot`), handing them on in batches (`batches`) as fast as it may (`pace`),
-//! and stopping by itself when too much comes back (`brake`); what came of it (`results`), recipient by recipient
+//! Here: what a campaign is (this file), writing it down (`draft`, `duplicate`), which moves it can make (`life`), starting and stopping
+//! it (`control`), finding its recipients (`snapshot`), handing them on in batches (`batches`, `lost`) as fast as it may (`pace`),
+//! and stopping by itself when too much comes back (`brake`) or it is too late (`late`); what came of it (`results`), recipient by recipient
 //! (`recipients`), and why somebody got it or not (`why`). Not here: whom a condition means (`audience`), who may be
 //! written to (`delivery::eligibility`), and what came back (`signals`).
 //!
@@ -15,12 +15,16 @@ pub mod broadcast;
 pub mod control;
 pub mod draft;
 pub mod dry_run;
+pub mod duplicate;
+mod late;
 pub mod life;
+mod lost;
 pub mod named;
 mod news;
 pub mod pace;
 pub mod progress;
 pub mod recipients;
+pub mod restored;
 pub mod results;
 pub mod sending;
 mod snapshot;
@@ -44,6 +48,8 @@ use serde_json::{Map, Value};
 use tidings_access::ClientId;
 pub use tidings_delivery::transactional::Tracking;
 use tidings_people::consent::{AudienceId, TopicId};
+
+use crate::audience::Own;
 
 tidings_access::row_ids! {
     CampaignId
@@ -221,6 +227,11 @@ impl Campaign {
     pub(super) fn state(&self, now: Timestamp) -> life::State {
         let due = self.times.scheduled_at.is_none_or(|at| at <= now);
         life::State { status: self.status, paused_in: self.paused_in, due }
+    }
+
+    /// What it says of itself to the gate.
+    pub(super) fn own(&self) -> Own {
+        Own { client: self.client, audience: self.audience, topic: self.topic }
     }
 
     /// Which variant a recipient gets whose row has this arm: who was not part of a test gets the winner.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tidings_access::{Cx, Slug, StorageError};
-use tidings_delivery::eligibility::{self, Kind, Loaded, Mailing, Person, Reason, settings};
+use tidings_delivery::eligibility::{Loaded, Person, Reason, settings};
 use tidings_delivery::senders::{self, ResolveError, SenderIdentity};
 use tidings_delivery::templates::{self, Pick, Stored, TemplateKey};
 use tidings_delivery::transactional::Wrong;
@@ -19,7 +19,7 @@ use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
 use super::store::{self, Frozen, Locked};
 use super::tallies::{self, Counts, Outcome};
 use super::{Campaign, Schedule, Status, batches, pace, variants};
-use crate::audience::{self, Condition, Member, Walk};
+use crate::audience::{self, Condition, Gate, Member, Walk};
 
 /// What happens after a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,10 +139,11 @@ pub(super) async fn page(
         Err(_) => return Ok(Err("its filter cannot be read".to_owned())),
     };
     let (client, audience) = (campaign.client, campaign.audience);
+    let gate = gate(cx, campaign, condition.clone()).await?;
     let walk = Walk { condition, client, audience, profiles: true };
     let cursor = campaign.progress.snapshot_cursor.clone();
     let found = audience::page(cx, &walk, cursor.as_deref(), most).await?;
-    let new = recipients(cx, campaign, found.contacts).await?;
+    let new = recipients(cx, campaign, &gate, found.contacts).await?;
     let (within, id, next) = (cx.clone(), campaign.id, found.next);
     let write = cx.database().write_committed(move |tx| {
         let Some(mut locked) = store::lock(tx, &within, id)? else { return Ok(Page::Overtaken) };
@@ -171,6 +172,18 @@ pub(super) async fn page(
     Ok(Ok(write.await?))
 }
 
+/// What is asked of everybody whom it means.
+pub(super) async fn gate(
+    cx: &Cx,
+    campaign: &Campaign,
+    condition: Condition,
+) -> Result<Gate, StorageError> {
+    let (within, own) = (cx.clone(), campaign.own());
+    let load = cx.database().read(move |tx| Gate::load(tx, &within, &own, &condition));
+    let gate: Result<Gate, DatabaseError> = load.await;
+    Ok(gate?)
+}
+
 /// Somebody to be written down.
 #[derive(Debug, Clone)]
 struct New {
@@ -188,21 +201,16 @@ struct New {
 async fn recipients(
     cx: &Cx,
     campaign: &Campaign,
+    gate: &Gate,
     members: Vec<Member>,
 ) -> Result<Vec<New>, StorageError> {
-    let mailing = Mailing {
-        kind: Kind::Campaign,
-        client: campaign.client,
-        audience: campaign.audience,
-        topic: campaign.topic,
-    };
     let person = |member: &Member| Person {
         email: member.email.clone(),
         profile: Loaded::Profile(member.profile.clone()),
     };
     let people = members.iter().map(person).collect();
     // What has to wait is decided right before it is sent.
-    let skips = eligibility::skips_all(cx, &mailing, people).await?;
+    let skips = gate.skips(cx, people).await?;
     let zone = match campaign.schedule {
         Some(Schedule::Local(_)) => Some(home_zone(cx).await?),
         _ => None,
@@ -232,7 +240,7 @@ async fn recipients(
 }
 
 /// The time zone of those of whom none is known.
-async fn home_zone(cx: &Cx) -> Result<TimeZone, StorageError> {
+pub(super) async fn home_zone(cx: &Cx) -> Result<TimeZone, StorageError> {
     let settings = settings::show(cx).await?;
     let zone = settings.quiet_zone.and_then(|zone| TimeZone::get(zone.as_str()).ok());
     Ok(zone.unwrap_or(TimeZone::UTC))

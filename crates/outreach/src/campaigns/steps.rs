@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::SignedDuration;
 use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::CampaignStep;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::causes;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_sql::{Among, DatabaseError, Param, Tx};
 
 use super::batches::{self, Finished};
 use super::life::Command;
 use super::snapshot::{Page, Then};
 use super::store::{self, Locked};
 use super::tallies::{self, Counts, ENDED};
-use super::{Campaign, CampaignId, Status, brake, broadcast, control, snapshot, variants};
+use super::{
+    Campaign, CampaignId, Schedule, Status, brake, broadcast, control, late, lost, snapshot,
+    variants,
+};
 
 /// How long a step waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
-/// A start that is later than this is not made without asking.
-const LATE: SignedDuration = SignedDuration::from_hours(1);
 /// How much is done at once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizes {
@@ -167,10 +167,14 @@ impl Steps {
 /// Begins a campaign whose time has come, unless it is too late for that.
 async fn begin(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
     let Some(at) = campaign.times.scheduled_at.filter(|at| *at <= cx.now()) else {
-        // It was put off. Its timer is armed for then.
-        return Ok(Next::Nothing);
+        return put_off(cx, campaign).await;
     };
-    let is_late = cx.now().duration_since(at) > LATE;
+    let is_late = match campaign.schedule {
+        _ if !late::is_late(at, cx.now()) => false,
+        // That was the time where a day begins first, and maybe nobody is there.
+        Some(Schedule::Local(local)) => late::is_anybody_missed(cx, local).await?,
+        Some(Schedule::At(_)) | None => true,
+    };
     let frozen = match is_late {
         true => None,
         false => match snapshot::freeze(cx, campaign).await? {
@@ -201,6 +205,20 @@ async fn begin(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
         }
     });
     Ok(begin.await?)
+}
+
+/// It is too early: it was put off, or the clock of whoever fired the timer is ahead. In the second case there is no timer left.
+async fn put_off(cx: &Cx, campaign: &Campaign) -> Result<Next, StorageError> {
+    let (within, campaign) = (cx.clone(), campaign.clone());
+    let arm = cx.database().write_committed(move |tx| {
+        let locked = control::lock_same(tx, &within, &campaign)?;
+        let Some(locked) = locked else { return Ok(Next::More) };
+        if let Some(at) = locked.scheduled_at {
+            store::step_at(tx, &within, locked.id, at)?;
+        }
+        Ok::<_, DatabaseError>(Next::Nothing)
+    });
+    Ok(arm.await?)
 }
 
 /// All recipients are known: the broadcast is recorded, and sending begins.
@@ -258,6 +276,9 @@ async fn go_on(
             tx.execute(sql, &[Param::Int(id.get())])?;
             locked.save(tx, &within)?;
         }
+        if locked.status == Status::Sending {
+            lost::found_late(tx, &within, &locked)?;
+        }
         batches::feed(tx, &within, &mut locked, &came)
     });
     feed.await?;
@@ -275,6 +296,22 @@ async fn winner(cx: &Cx, campaign: &Campaign) -> Result<Option<i64>, StorageErro
     Ok(Some(variants::best(test.metric, &arms)))
 }
 
+/// Who can be sent to again. Of whoever is erased there is no address.
+const FAILED: &str =
+    "workspace_id = $1 AND campaign_id = $2 AND status = 'failed' AND id > $3 AND sent_at IS NULL
+               AND email IS NOT NULL AND tallied IS NOT NULL";
+
+/// Whether there is anybody to whom it can be sent again.
+pub(super) fn is_anybody_failed(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+) -> Result<bool, DatabaseError> {
+    let sql = format!("SELECT id FROM campaign_recipients WHERE {FAILED} ORDER BY id LIMIT 1");
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(0)];
+    Ok(!tx.query(&sql, &params)?.is_empty())
+}
+
 /// Makes failed rows pending again, a page of them.
 fn collect_failed(
     tx: &mut Tx<'_>,
@@ -284,9 +321,7 @@ fn collect_failed(
 ) -> Result<(), DatabaseError> {
     let sql = format!(
         "SELECT id, {ENDED} FROM campaign_recipients
-         WHERE workspace_id = $1 AND campaign_id = $2 AND status = 'failed' AND id > $3 AND sent_at IS NULL
-               AND email IS NOT NULL AND tallied IS NOT NULL
-         ORDER BY id LIMIT $4"
+         WHERE {FAILED} ORDER BY id LIMIT $4"
     );
     let params = [
         Param::Int(cx.workspace_id().get()),
@@ -296,20 +331,22 @@ fn collect_failed(
     ];
     let rows = tx.query(&sql, &params)?;
     locked.retry_cursor = rows.last().map(|row| row.int(0)).transpose()?;
+    let found = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+    // What came back a moment ago may have changed one: then it is not failed any more. `attempts` goes on: by it an answer
+    // knows its claim, and one of an earlier claim may still come.
+    let sql = "UPDATE campaign_recipients
+               SET status = 'pending', refusals = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
+                   handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $1
+               WHERE id {among} AND status = 'failed' AND sent_at IS NULL AND email IS NOT NULL RETURNING id";
+    let changed = tx.query_among(sql, &[Param::from(cx.now())], Among::Ints(&found))?;
+    let mut ids = changed.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+    ids.sort_unstable();
     let mut counts = Counts::default();
-    let mut ids = Vec::new();
-    for row in &rows {
-        let Some(ended) = tallies::read(row, 1)? else { continue };
-        // What came back a moment ago may have changed it: then it is not failed any more. `attempts` goes on: by it an
-        // answer knows its claim, and one of an earlier claim may still come.
-        let sql = "UPDATE campaign_recipients
-                   SET status = 'pending', refusals = 0, tallied = NULL, fail_reason = NULL, last_error = NULL,
-                       handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $2
-                   WHERE id = $1 AND status = 'failed' AND sent_at IS NULL AND email IS NOT NULL";
-        let id = row.int(0)?;
-        if tx.execute(sql, &[Param::Int(id), Param::from(cx.now())])? == 1 {
+    for (row, id) in rows.iter().zip(&found) {
+        if ids.binary_search(id).is_ok()
+            && let Some(ended) = tallies::read(row, 1)?
+        {
             counts.row(&ended, -1);
-            ids.push(id);
         }
     }
     batches::place(tx, cx, locked, (false, cx.now()), &ids)?;
@@ -317,7 +354,8 @@ fn collect_failed(
     locked.save(tx, cx)
 }
 
-/// Ends the batches of a cancelled campaign that are not on the queue. Those that are, their worker ends.
+/// Ends the batches of a cancelled campaign that are not on the queue. Those that are, their worker ends: whoever cancelled
+/// it has put them there once more.
 async fn end_batches(
     cx: &Cx,
     campaign: &Campaign,
@@ -332,8 +370,15 @@ async fn end_batches(
                    WHERE campaign_id = $1 AND fed_at IS NULL ORDER BY held, due_at, number LIMIT $2";
         let rows = tx.query(sql, &[Param::Int(id.get()), Param::Int(most)])?;
         for row in &rows {
-            let ended = batches::give_up_locked(tx, &within, &locked, row.int(0)?)?;
-            debug_assert_eq!(ended, Finished::Now, "what is not on the queue nobody hands over");
+            let number = row.int(0)?;
+            let ended = batches::give_up_locked(tx, &within, &locked, number)?;
+            // Nobody hands over what is not on the queue. If somebody did after all, its message ends it after that; nobody
+            // would if it were only looked at again and again.
+            if ended == Finished::Open
+                && let Some(batch) = batches::find(tx, &within, id, number)?
+            {
+                lost::after_the_claims(tx, &within, &locked, &batch)?;
+            }
         }
         if rows.is_empty() {
             return Ok(Next::Nothing);

@@ -309,6 +309,12 @@ pub struct Locked {
     pub decide_at: Option<Timestamp>,
     pub winner_wait_ms: Option<i64>,
     pub brake_released: bool,
+    /// At what time where he is each gets it, if it goes so.
+    pub local_time: Option<String>,
+    /// Since when it has its status.
+    pub status_at: Timestamp,
+    /// When somebody last looked at what of it is to be sent.
+    pub looked_at: Option<Timestamp>,
     /// What was asked for: whoever prepared something for another request has to prepare it again.
     pub(super) request_hash: Option<String>,
 }
@@ -321,7 +327,7 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
                RETURNING external_key, status, paused_in, scheduled_at, snapshot_cursor, snapshot_done_at, retry_cursor,
                    recipient_count, batch_count, rate_per_hour, CAST(warmup AS TEXT), started_at, paced_until_us,
                    warmup_day, warmup_step, warmup_used, CAST(variants AS TEXT), winner, decide_at, winner_wait_ms,
-                   brake_released_at, request_hash";
+                   brake_released_at, request_hash, local_time, status_at, looked_at";
     let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::from(cx.now())];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -357,6 +363,9 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
         winner_wait_ms: row.optional_int(19)?,
         brake_released: row.optional_time(20)?.is_some(),
         request_hash: row.optional_text(21)?.map(ToOwned::to_owned),
+        local_time: row.optional_text(22)?.map(ToOwned::to_owned),
+        status_at: row.time(23)?,
+        looked_at: row.optional_time(24)?,
     }))
 }
 
@@ -374,7 +383,8 @@ impl Locked {
     /// Writes down how far it is.
     pub(super) fn save(&self, tx: &mut Tx<'_>, cx: &Cx) -> Result<(), DatabaseError> {
         let sql = "UPDATE campaigns SET paced_until_us = $3, warmup_day = $4, warmup_step = $5, warmup_used = $6,
-                       batch_count = $7, recipient_count = $8, retry_cursor = $9, winner = $10, decide_at = $11
+                       batch_count = $7, recipient_count = $8, retry_cursor = $9, winner = $10, decide_at = $11,
+                       looked_at = $12
                    WHERE workspace_id = $1 AND id = $2";
         let params = [
             Param::Int(cx.workspace_id().get()),
@@ -388,6 +398,7 @@ impl Locked {
             self.retry_cursor.into(),
             self.winner.into(),
             self.decide_at.into(),
+            self.looked_at.into(),
         ];
         tx.execute(sql, &params).map(drop)
     }
@@ -462,7 +473,7 @@ fn move_to(
     if matches!(next, Status::Paused | Status::Cancelled | Status::Sent | Status::Failed) {
         change_timer(tx, cx, &TimerChange::Cancel(timer_key(campaign.id)))?;
     }
-    (campaign.status, campaign.paused_in) = (next, paused_in);
+    (campaign.status, campaign.paused_in, campaign.status_at) = (next, paused_in, now);
     Ok(())
 }
 

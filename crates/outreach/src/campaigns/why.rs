@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, StorageError};
-use tidings_delivery::eligibility::{self, Explanation, Kind, Outcome, Question, Verdict};
+use tidings_delivery::eligibility::{Explanation, Outcome, Verdict};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -15,7 +15,7 @@ use super::batches::{Batch, batch_id};
 use super::draft::Find;
 use super::recipients::{self, Filter, Recipient, State};
 use super::results::LookError;
-use super::{Campaign, CampaignId, Status, batches, store};
+use super::{Campaign, CampaignId, Status, batches, snapshot, store};
 use crate::audience::{self, Condition, Told, Walk};
 
 /// The answer, and how it came about.
@@ -376,14 +376,9 @@ async fn of_eligibility(
     campaign: &Campaign,
     email: EmailAddress,
 ) -> Result<Vec<Step>, StorageError> {
-    let question = Question {
-        kind: Kind::Campaign,
-        email,
-        client: campaign.client,
-        audience: campaign.audience,
-        topic: campaign.topic,
-    };
-    let Explanation { verdict, checks } = eligibility::check(cx, &question).await?;
+    let condition = Condition::parse(&campaign.filter, "filter").unwrap_or_default();
+    let gate = snapshot::gate(cx, campaign, condition).await?;
+    let Explanation { verdict, checks } = gate.explain(cx, &email).await?;
     if verdict == Verdict::Send {
         let told = "he could be written to now";
         return Ok(vec![Step::new(StepKind::Eligibility, told).speaks(true)]);

@@ -24,6 +24,8 @@ const TURNS: usize = if cfg!(test) { 2 } else { 20 };
 /// How the cursor of a segment begins while it is walked over everybody, and while those inside are looked at.
 const FINDING: &str = "walk:";
 const SWEEPING: &str = "sweep:";
+/// And before that, if the condition was live before.
+pub(super) const AGAIN: &str = "again:";
 
 /// Does one page, if it is still to be done.
 pub(super) async fn page(
@@ -40,7 +42,9 @@ pub(super) async fn page(
     if !is_due {
         return Ok(());
     }
-    let (contacts, next) = match segment.build_cursor.as_deref() {
+    let cursor = segment.build_cursor.as_deref();
+    let again = cursor.and_then(|cursor| cursor.strip_prefix(AGAIN));
+    let (contacts, next) = match again.or(cursor) {
         Some(cursor) if cursor.starts_with(SWEEPING) => {
             inside(cx, &segment, &cursor[SWEEPING.len()..]).await?
         }
@@ -55,6 +59,7 @@ pub(super) async fn page(
             (contacts, Some(next))
         }
     };
+    let next = next.map(|next| if again.is_some() { format!("{AGAIN}{next}") } else { next });
     let progress = Progress { segment: id, rev, page, next };
     match settle(cx, &contacts, Some(&progress)).await? {
         // Whoever was faster has told who goes on.

@@ -42,7 +42,8 @@ pub struct Segment {
     pub name: DisplayName,
     pub condition: Condition,
     pub state: State,
-    /// Whether those whom the walk over everybody finds count as entering. Otherwise only who changes afterwards does.
+    /// Whether those whom the walk over everybody finds for a new condition count as entering. Otherwise only who changes
+    /// afterwards does.
     pub trigger_on_build: bool,
     /// How many are in it, exactly.
     pub members: u64,
@@ -75,7 +76,13 @@ impl State {
 impl Segment {
     /// Whether it is told who enters and leaves.
     fn is_told(&self) -> bool {
-        self.state == State::Live || self.trigger_on_build
+        self.state == State::Live || self.trigger_on_build || self.is_walked_again()
+    }
+
+    /// Whether everybody is looked at once more with a condition that was live: who enters or leaves meanwhile does so because
+    /// something happened, also where the walk meets him before the message of it does.
+    fn is_walked_again(&self) -> bool {
+        self.build_cursor.as_deref().is_some_and(|cursor| cursor.starts_with(build::AGAIN))
     }
 
     fn walk(&self) -> Walk {

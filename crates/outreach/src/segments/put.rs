@@ -12,8 +12,8 @@ use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::show::FindError;
 use super::store::{self, workspace};
-use super::{Segment, State};
-use crate::audience::{Condition, unknown_audiences};
+use super::{Segment, State, build};
+use crate::audience::{Condition, unknown_audiences, unknown_features};
 
 /// So many segments a workspace can have: each is asked about everybody who changes.
 pub const MAX_SEGMENTS: usize = 100;
@@ -109,7 +109,9 @@ pub async fn rebuild(cx: &Cx, slug: Slug) -> Result<Segment, FindError> {
     let write = cx.database().write(move |tx| {
         let before = store::by_slug(tx, &within, &slug)?;
         let before = before.ok_or_else(|| FindError::Missing(slug.clone()))?;
-        begin(tx, &within, &before)?;
+        // While it is walked with a condition that was never live, it still is none that was.
+        let again = before.state == State::Live || before.is_walked_again();
+        begin(tx, &within, &before, again.then_some(build::AGAIN))?;
         let after = store::by_id(tx, &within, before.id)?.ok_or(DatabaseError::NoRow)?;
         let entry = Entry::new("segment.rebuild", "segment", &slug);
         within.record_change(tx, &entry.between(told(&before), told(&after)))?;
@@ -149,6 +151,7 @@ async fn check(cx: &Cx, json: &Json, coming: &BTreeSet<Slug>) -> Result<Conditio
     if condition.to_json().to_string().len() > MAX_CONDITION_BYTES {
         found.push(wrong(format!("use at most {MAX_CONDITION_BYTES} bytes")));
     }
+    found.extend(unknown_features(&condition).into_iter().map(wrong));
     let unknown = unknown_audiences(cx, &condition).await?;
     let unknown = unknown.iter().filter(|slug| !coming.contains(slug));
     found.extend(unknown.map(|slug| wrong(format!("there is no audience {slug}"))));
@@ -215,7 +218,7 @@ fn change(
     ];
     tx.execute(sql, &params)?;
     if *condition != before.condition {
-        begin(tx, cx, before)?;
+        begin(tx, cx, before, None)?;
     }
     let after = store::by_id(tx, cx, before.id)?.ok_or(DatabaseError::NoRow)?;
     let entry = Entry::new("segment.update", "segment", &cmd.slug);
@@ -240,8 +243,13 @@ fn is_same(before: &Segment, cmd: &Put, condition: &Condition) -> bool {
 }
 
 /// Whatever is under way for the condition before ends by itself.
-fn begin(tx: &mut Tx<'_>, cx: &Cx, segment: &Segment) -> Result<(), DatabaseError> {
-    let sql = "UPDATE segments SET state = $2, rev = $3, build_cursor = NULL, build_page = 1, updated_at = $4
+fn begin(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    segment: &Segment,
+    cursor: Option<&str>,
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE segments SET state = $2, rev = $3, build_cursor = $5, build_page = 1, updated_at = $4
                WHERE id = $1";
     let rev = segment.rev + 1;
     let params = [
@@ -249,6 +257,7 @@ fn begin(tx: &mut Tx<'_>, cx: &Cx, segment: &Segment) -> Result<(), DatabaseErro
         Param::Text(State::Building.as_str()),
         Param::Int(rev),
         Param::from(cx.now()),
+        cursor.map_or(Param::Null, Param::Text),
     ];
     tx.execute(sql, &params)?;
     send(tx, cx, &store::build_message(cx, segment.id, (rev, 1)))

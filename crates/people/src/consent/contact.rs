@@ -14,6 +14,9 @@ pub(super) struct Contact {
     pub(super) id: ContactId,
     /// Since when nothing but transactional mail is wanted, as the relation has it.
     pub(super) left_at: Option<Timestamp>,
+    /// By whose address or id he was named, of those whom he is put together from. `None` where that cannot be told: his id is
+    /// that of the whole person.
+    pub(super) named: Option<ContactId>,
 }
 
 /// Whoever has the address is found or made.
@@ -34,6 +37,7 @@ pub(super) fn found_or_made(
     }
 }
 
+/// Whoever is meant, as he is known now: who was merged is the one that he was merged into.
 pub(super) fn find(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -42,18 +46,26 @@ pub(super) fn find(
     let workspace = Param::Int(cx.workspace_id().get());
     let rows = match whom {
         Whom::Email(email) => {
-            let sql = "SELECT l.id, l.unsubscribed_at FROM channel_identities i
+            let sql = "SELECT l.id, l.unsubscribed_at, coalesce(i.home_lead_id, i.lead_id)
+                       FROM channel_identities i
                        JOIN leads l ON l.workspace_id = i.workspace_id AND l.id = i.lead_id
                        WHERE i.workspace_id = $1 AND i.channel = 'email' AND i.value = $2";
             tx.query(sql, &[workspace, Param::Text(email.as_str())])?
         }
         Whom::Contact(id) => {
-            let sql = "SELECT id, unsubscribed_at FROM leads WHERE workspace_id = $1 AND id = $2";
+            let sql = "WITH RECURSIVE way (id, up, left_at) AS (
+                           SELECT id, merged_into_id, unsubscribed_at FROM leads
+                           WHERE workspace_id = $1 AND id = $2
+                           UNION SELECT l.id, l.merged_into_id, l.unsubscribed_at
+                           FROM leads l JOIN way w ON l.id = w.up)
+                       SELECT id, left_at, CASE WHEN id = $2 THEN NULL ELSE $2 END
+                       FROM way WHERE up IS NULL";
             tx.query(sql, &[workspace, Param::Int(id.get())])?
         }
     };
     let Some(row) = rows.first() else { return Ok(None) };
-    Ok(Some(Contact { id: ContactId::from(row.int(0)?), left_at: row.optional_time(1)? }))
+    let named = row.optional_int(2)?.map(ContactId::from);
+    Ok(Some(Contact { id: ContactId::from(row.int(0)?), left_at: row.optional_time(1)?, named }))
 }
 
 pub(super) fn addresses(

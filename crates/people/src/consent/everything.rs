@@ -8,9 +8,10 @@ use tidings_kernel::{EmailAddress, Expect, Update, Value, tables};
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::contact;
+use super::merged::{self, What};
 use super::proof::{self, About, Act, Action};
 use super::{Status, SubscriptionId, Whom, rows};
-use crate::contacts::ContactId;
+use crate::contacts::{self, ContactId};
 use crate::keys;
 use crate::suppression::{self, Against, Gate};
 
@@ -31,6 +32,7 @@ pub(super) fn leave(
     ];
     let changed = tx.execute(sql, &params)? > 0;
     rows::void_requests(tx, cx, contact, None)?;
+    merged::took_back(tx, cx, contact, What::Everything)?;
     if changed {
         proof::write(tx, cx, contact, (Action::Unsubscribed, About::default()), act)?;
         cx.record_change(tx, &audited("contact.unsubscribe", contact, true))?;
@@ -57,7 +59,9 @@ pub(super) async fn mark_left(cx: &Cx, marks: &Marks) -> Result<(), StorageError
             .set_if_absent("createdAt", now.as_str());
         items.update(update).await?;
     }
-    Ok(())
+    // Where there was no profile one was made, and whoever was erased meanwhile must not have one.
+    let emails: Vec<EmailAddress> = marks.0.iter().map(|(email, _)| email.clone()).collect();
+    contacts::take_back(cx, &emails).await
 }
 
 /// Takes the marks off the items. That alone opens nothing: the relation still says it.
@@ -138,6 +142,8 @@ pub(super) struct Seen {
     pub(super) marked: bool,
     /// As the relation had it.
     pub(super) left_at: Option<Timestamp>,
+    /// By whose address or id it was said, of those whom he is put together from.
+    pub(super) named: Option<ContactId>,
 }
 
 /// What became of it.
@@ -200,6 +206,7 @@ fn unmark(
         Param::Int(cx.now().as_millisecond()),
     ];
     tx.execute(sql, &params)?;
+    merged::came_back(tx, cx, (contact, seen.named))?;
     proof::write(tx, cx, contact, (Action::Resubscribed, About::default()), act)?;
     cx.record_change(tx, &audited("contact.resubscribe", contact, false))?;
     Ok(Came::Back)

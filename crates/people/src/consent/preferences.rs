@@ -7,7 +7,7 @@ use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::contact;
 use super::everything::Marks;
-use super::merged;
+use super::merged::{self, What};
 use super::proof::{self, About, Act, Action, Line, text};
 use super::topics::{self, Topic};
 use super::{By, Whom};
@@ -115,8 +115,8 @@ fn try_switch(tx: &mut Tx<'_>, cx: &Cx, cmd: &Switch) -> Result<(), SwitchError>
         let rows = tx.query(sql, &params)?;
         let was_on =
             rows.first().map_or(Ok(true), |row| Ok::<_, DatabaseError>(row.text(0)? == "on"))?;
-        if !was_on && !*on {
-            merged::said_again(tx, cx, contact.id)?;
+        if !*on {
+            merged::took_back(tx, cx, contact.id, What::Topic(topic.id))?;
         }
         if was_on == *on || (*on && cmd.act.by == By::Import) {
             continue;
@@ -125,6 +125,9 @@ fn try_switch(tx: &mut Tx<'_>, cx: &Cx, cmd: &Switch) -> Result<(), SwitchError>
             return Err(SwitchError::NeedsReason(slug.clone()));
         }
         save(tx, cx, contact.id, (&topic, *on), &cmd.act)?;
+        if *on {
+            merged::switched_on(tx, cx, (contact.id, contact.named), topic.id)?;
+        }
     }
     Ok(())
 }

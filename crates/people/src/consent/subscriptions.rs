@@ -1,12 +1,11 @@
 //! Subscriptions: asking for mail, taking that back, and giving it again.
 
-use jiff::Timestamp;
 use tidings_access::{ClientId, Cx, StorageError};
 use tidings_sql::{DatabaseError, Tx};
 
 use super::contact;
 use super::everything::{self, Bring, Came, Marks, Seen};
-use super::merged;
+use super::merged::{self, What};
 use super::proof::{self, Act, Action};
 use super::rules::{self, Asked, Refusal, Standing, Step};
 use super::{AudienceId, Scope, Status, Whom, audiences, client, confirmations, rows};
@@ -48,8 +47,8 @@ pub struct Outcome {
     pub subscription: Option<Subscription>,
     /// He wants nothing but transactional mail, whatever the subscription says.
     pub left_everything: bool,
-    /// Somebody must be asked to confirm: `delivery::confirmation` does.
-    pub to_confirm: bool,
+    /// The number of the mail that must ask somebody to confirm.
+    pub to_confirm: Option<i64>,
     /// Whether anything was written.
     pub changed: bool,
 }
@@ -71,10 +70,31 @@ pub enum ConsentError {
 /// Subscribes, or asks for a confirmation first where the audience wants one. Doing it again changes nothing. What was
 /// taken back comes back only by the person, or by an operator with a reason.
 pub async fn subscribe(cx: &Cx, cmd: Subscribe) -> Result<Outcome, ConsentError> {
+    subscribed(cx, cmd, None).await
+}
+
+/// The same, and if a confirmation must come first and the audience has a template to ask with, a mail asks for it, even if we
+/// die now. Calls that come before that mail is made share it; a later one asks once more. It is made by whoever works on
+/// `confirmation-mail`, or at once by `delivery::confirmation`. The client is who asks where the subscription is to the whole
+/// audience.
+pub async fn subscribe_and_ask(
+    cx: &Cx,
+    cmd: Subscribe,
+    client: ClientId,
+) -> Result<Outcome, ConsentError> {
+    subscribed(cx, cmd, Some(client)).await
+}
+
+async fn subscribed(
+    cx: &Cx,
+    cmd: Subscribe,
+    asks: Option<ClientId>,
+) -> Result<Outcome, ConsentError> {
     let marked = Marks::load(cx, &cmd.whom).await?.left();
     let (within, again) = (cx.clone(), cmd.clone());
-    let (mut outcome, returns) =
-        cx.database().write(move |tx| try_subscribe(tx, &within, &again, marked)).await?;
+    let subscribe =
+        cx.database().write(move |tx| try_subscribe(tx, &within, &again, (marked, asks)));
+    let (mut outcome, returns) = subscribe.await?;
     if let (Some(kept), Some(seen)) = (&outcome.subscription, returns) {
         let bring = (Bring::Only(kept.id), seen);
         let came = everything::come_back(cx, outcome.contact, bring, cmd.act).await?;
@@ -88,7 +108,7 @@ fn try_subscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
     cmd: &Subscribe,
-    marked: bool,
+    (marked, asks): (bool, Option<ClientId>),
 ) -> Result<(Outcome, Option<Seen>), ConsentError> {
     let audience = audiences::load_by_id(tx, cx, cmd.audience)?;
     let audience = audience.ok_or(ConsentError::NoAudience(cmd.audience))?;
@@ -117,13 +137,19 @@ fn try_subscribe(
         contact: contact.id,
         subscription: found,
         left_everything: standing.left_everything,
-        to_confirm: plan.step == Step::Ask,
+        to_confirm: None,
         changed: false,
     };
     if plan.step != Step::Keep {
-        take(tx, cx, (plan.step, cmd), &mut outcome)?;
+        take(tx, cx, (plan.step, cmd), (&mut outcome, contact.named))?;
     }
-    let seen = Seen { marked, left_at: contact.left_at };
+    if let (Some(send), Some(waiting)) = (outcome.to_confirm, &outcome.subscription)
+        && let Some(client) = asks
+        && audience.confirm_template_key.is_some()
+    {
+        confirmations::ask_later(tx, cx, (client, send), &[waiting.id.get()])?;
+    }
+    let seen = Seen { marked, left_at: contact.left_at, named: contact.named };
     Ok((outcome, plan.return_to_everything.then_some(seen)))
 }
 
@@ -150,20 +176,27 @@ fn take(
     tx: &mut Tx<'_>,
     cx: &Cx,
     (step, cmd): (Step, &Subscribe),
-    outcome: &mut Outcome,
+    (outcome, named): (&mut Outcome, Option<ContactId>),
 ) -> Result<(), DatabaseError> {
     let place = (cmd.audience, cmd.client);
     let before = outcome.subscription.as_ref().map(Subscription::told);
     let mut subscription = match outcome.subscription.take() {
         Some(found) => found,
-        None => rows::insert(tx, cx, outcome.contact, place, &cmd.act.source)?,
+        None => {
+            let new = rows::insert(tx, cx, outcome.contact, place, &cmd.act.source)?;
+            if let Some(home) = named {
+                merged::is_at_home(tx, new.id, home)?;
+            }
+            new
+        }
     };
     let now = cx.now();
     let (action, audited) = match step {
         Step::Keep => (None, ""),
         Step::Ask => {
-            let new = confirmations::open(tx, cx, subscription.id)?;
-            (new.then_some(Action::Requested), "subscription.request")
+            let opened = confirmations::open(tx, cx, subscription.id)?;
+            outcome.to_confirm = Some(opened.send);
+            (opened.new.then_some(Action::Requested), "subscription.request")
         }
         Step::Verify => {
             subscription.verified_at = Some(now);
@@ -183,6 +216,9 @@ fn take(
     };
     if let Some(action) = action {
         rows::save(tx, cx, &subscription)?;
+        if step != Step::Ask {
+            merged::agreed_to(tx, cx, (outcome.contact, named), &subscription)?;
+        }
         let change = (action, subscription.about());
         proof::write(tx, cx, outcome.contact, change, &cmd.act)?;
         cx.record_change(tx, &subscription.audited(audited, before))?;
@@ -212,14 +248,11 @@ fn try_unsubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Unsubscribe) -> Result<Outcom
         contact: contact.id,
         subscription: None,
         left_everything: contact.left_at.is_some(),
-        to_confirm: false,
+        to_confirm: None,
         changed: false,
     };
     let Some(place) = place else {
         outcome.changed = everything::leave(tx, cx, contact.id, &cmd.act)?;
-        if !outcome.changed {
-            merged::said_again(tx, cx, contact.id)?;
-        }
         outcome.left_everything = true;
         return Ok(outcome);
     };
@@ -237,9 +270,8 @@ fn try_unsubscribe(tx: &mut Tx<'_>, cx: &Cx, cmd: &Unsubscribe) -> Result<Outcom
         let change = subscription.audited("subscription.unsubscribe", Some(before));
         cx.record_change(tx, &change)?;
         outcome.changed = true;
-    } else {
-        merged::said_again(tx, cx, contact.id)?;
     }
+    merged::took_back(tx, cx, contact.id, What::Place(place.0, place.1))?;
     outcome.subscription = Some(subscription);
     Ok(outcome)
 }
@@ -249,10 +281,10 @@ pub async fn resubscribe(cx: &Cx, cmd: Resubscribe) -> Result<Outcome, ConsentEr
     rules::resubscribe(cmd.act.by, cmd.act.reason.is_some())?;
     let marked = Marks::load(cx, &cmd.whom).await?.left();
     let (within, again) = (cx.clone(), cmd.clone());
-    let (mut outcome, left_at) =
-        cx.database().write(move |tx| try_resubscribe(tx, &within, &again)).await?;
+    let resubscribe = cx.database().write(move |tx| try_resubscribe(tx, &within, &again, marked));
+    let (mut outcome, seen) = resubscribe.await?;
     if cmd.scope == Scope::Global {
-        let bring = (Bring::All, Seen { marked, left_at });
+        let bring = (Bring::All, seen);
         let came = everything::come_back(cx, outcome.contact, bring, cmd.act).await?;
         outcome.changed = came == Came::Back;
         outcome.left_everything = came == Came::NotBack;
@@ -260,38 +292,41 @@ pub async fn resubscribe(cx: &Cx, cmd: Resubscribe) -> Result<Outcome, ConsentEr
     Ok(outcome)
 }
 
-/// And since when he has left everything.
+/// And how he has left everything.
 fn try_resubscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
     cmd: &Resubscribe,
-) -> Result<(Outcome, Option<Timestamp>), ConsentError> {
+    marked: bool,
+) -> Result<(Outcome, Seen), ConsentError> {
     let place = place(tx, cx, cmd.scope)?;
     let contact = contact::find(tx, cx, &cmd.whom)?.ok_or(ConsentError::NoContact)?;
     let mut outcome = Outcome {
         contact: contact.id,
         subscription: None,
         left_everything: contact.left_at.is_some(),
-        to_confirm: false,
+        to_confirm: None,
         changed: false,
     };
-    let Some(place) = place else { return Ok((outcome, contact.left_at)) };
+    let seen = Seen { marked, left_at: contact.left_at, named: contact.named };
+    let Some(place) = place else { return Ok((outcome, seen)) };
     outcome.subscription = rows::find(tx, cx, contact.id, place)?;
     let left_audience = left_audience(tx, cx, contact.id, place, outcome.subscription.as_ref())?;
     let Some(subscription) = outcome.subscription.as_mut() else {
-        return Ok((outcome, contact.left_at));
+        return Ok((outcome, seen));
     };
     if subscription.status == Status::Unsubscribed || left_audience {
         let before = subscription.told();
         subscription.agree(cx.now());
         rows::save(tx, cx, subscription)?;
+        merged::agreed_to(tx, cx, (contact.id, contact.named), subscription)?;
         let change = (Action::Resubscribed, subscription.about());
         proof::write(tx, cx, contact.id, change, &cmd.act)?;
         let change = subscription.audited("subscription.resubscribe", Some(before));
         cx.record_change(tx, &change)?;
         outcome.changed = true;
     }
-    Ok((outcome, contact.left_at))
+    Ok((outcome, seen))
 }
 
 /// What somebody is or was subscribed to. `None` if there is no such contact.

@@ -4,6 +4,8 @@
 //! to be cleaned. From then on whoever comes with the address is somebody new. The rest follows in bounded steps, each of
 //! which can be done twice; a call after a crash goes on where the last one ended, and `resume` does if nobody calls. What webhooks were told goes with the relations. Whoever was merged into him is erased with him.
 
+mod identities;
+mod late;
 mod learned;
 mod ledger;
 mod letters;
@@ -36,6 +38,8 @@ const ITEMS: usize = 100;
 /// After so long whoever began an erasure is taken to have died over it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
+pub use identities::was_erased_since;
+pub use late::take_back;
 pub use ledger::{ERASED_KEY, FORWARD_KEY, erased_keys};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -232,6 +236,7 @@ fn clear_family(
     let json = serde_json::to_string(&addresses).expect("texts have a JSON form");
     let family = learned::family(tx, contact)?;
     let users = user_ids_of(tx, &family)?;
+    identities::remember(tx, cx, &family, secret)?;
     for one in &family {
         // What they say is gone with the next step.
         erased::remember(tx, *one, &hashes)?;

@@ -55,15 +55,19 @@ pub async fn learn_user_id(
         if !tx.query(sql, &[Param::Int(known.id.get())])?.is_empty() {
             return Ok(());
         }
+        // It is at home where the address is: if they are taken apart who are one now, it goes with it.
         let sql = "INSERT INTO channel_identities
-                       (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at)
-                   VALUES ($1, $2, 'user_id', $3, $3, $4, $4)
+                       (workspace_id, lead_id, channel, value, typed_value, created_at, updated_at, home_lead_id)
+                   VALUES ($1, $2, 'user_id', $3, $3, $4, $4,
+                       (SELECT home_lead_id FROM channel_identities
+                        WHERE workspace_id = $1 AND channel = 'email' AND value = $5))
                    ON CONFLICT (workspace_id, channel, value) DO NOTHING";
         let params = [
             Param::Int(within.workspace_id().get()),
             Param::Int(known.id.get()),
             Param::Text(&user_id),
             Param::from(at),
+            Param::Text(email.as_str()),
         ];
         tx.execute(sql, &params).map(drop)
     });

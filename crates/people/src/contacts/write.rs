@@ -9,6 +9,7 @@ use tidings_kernel::{
     Condition, EmailAddress, Expect, Item, Key, Outgoing, StoreError, Txn, Update, tables,
 };
 
+use super::erase;
 use super::profile::{self, Profile};
 use super::rules::{self, Edit, Plan};
 use super::store::Known;
@@ -90,6 +91,7 @@ pub(crate) async fn write_with(
     let checks = segments::to_check(cx, &[person.known.id]).await;
     txn = checks.map_err(StorageError::from)?.into_iter().fold(txn, Txn::enqueue);
     items.transact(txn.and(with)).await.map_err(StorageError::from)?;
+    erase::take_back(cx, std::slice::from_ref(email)).await?;
     Ok(shown(&after.map(Profile::from).unwrap_or_default()))
 }
 

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 
 use serde_json::json;
-use tidings_access::Cx;
+use tidings_access::{ClientId, Cx};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Dialect, Param, Tx};
 
+use crate::consent::confirmations;
 use crate::consent::proof::Action;
 use crate::contacts::ContactId;
 use crate::heard::{self, Place};
@@ -20,8 +21,24 @@ use crate::segments;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Audience {
     pub(super) id: i64,
-    /// Whoever comes new must confirm it himself: a file is no confirmation.
-    pub(super) double_opt_in: bool,
+    pub(super) entry: Entry,
+}
+
+/// How those come in who are new to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Entry {
+    Subscribed,
+    /// They have confirmed it elsewhere.
+    Confirmed,
+    /// They must confirm it themselves: a file is no confirmation. A mail asks them in the name of the client, if there is one.
+    Pending(Option<ClientId>),
+}
+
+impl Audience {
+    /// Whether a mail asks those who are new to it.
+    pub(super) fn asks(self) -> bool {
+        matches!(self.entry, Entry::Pending(Some(_)))
+    }
 }
 
 /// Subscribes those who have no subscription to the audience yet and have not left everything. Whoever has one keeps it,
@@ -33,28 +50,34 @@ pub(super) fn subscribe(
     audience: Audience,
     source: &str,
 ) -> Result<usize, DatabaseError> {
-    let (status, agreed, action) = match audience.double_opt_in {
-        true => ("pending", "NULL", "requested"),
-        false => ("subscribed", "$2", "subscribed"),
+    let (status, agreed, verified, action) = match audience.entry {
+        Entry::Subscribed => ("subscribed", "$2", "NULL", Action::Subscribed),
+        Entry::Confirmed => ("subscribed", "$2", "$2", Action::Subscribed),
+        Entry::Pending(_) => ("pending", "NULL", "NULL", Action::Requested),
     };
     let params = [workspace(cx), now(cx), Param::Int(audience.id), Param::Text(source)];
     let sql = format!(
         "INSERT INTO subscriptions
-             (workspace_id, lead_id, audience_id, status, source, agreed_at, created_at, updated_at)
-         SELECT $1, id, $3, '{status}', $4, {agreed}, $2, $2 FROM {{ids}}
+             (workspace_id, lead_id, audience_id, status, source, agreed_at, verified_at, created_at, updated_at)
+         SELECT $1, id, $3, '{status}', $4, {agreed}, {verified}, $2, $2 FROM {{ids}}
          WHERE EXISTS (SELECT 1 FROM leads WHERE leads.id = ids.id AND unsubscribed_at IS NULL)
-         ON CONFLICT DO NOTHING RETURNING lead_id"
+         ON CONFLICT DO NOTHING RETURNING lead_id, id"
     );
     let rows = for_each(tx, contacts, &sql, &params)?;
     let new: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+    if let Entry::Pending(asks) = audience.entry {
+        let waiting: Vec<i64> = rows.iter().map(|row| row.int(1)).collect::<Result<_, _>>()?;
+        request(tx, cx, &waiting, asks)?;
+    }
     let sql = format!(
         "INSERT INTO consent_log (workspace_id, lead_id, audience_id, action, acted_by, source, happened_at)
-         SELECT $1, id, $3, '{action}', 'import', $4, $2 FROM {{ids}} RETURNING id, lead_id, audience_id"
+         SELECT $1, id, $3, '{}', 'import', $4, $2 FROM {{ids}} RETURNING id, lead_id, audience_id",
+        action.as_str()
     );
     let proofs = for_each(tx, &new, &sql, &params)?;
     let joined: Vec<ContactId> = new.iter().copied().map(ContactId::from).collect();
     segments::changed(tx, cx, &joined)?;
-    if !audience.double_opt_in {
+    if action == Action::Subscribed {
         tell(tx, cx, &proofs, Action::Subscribed)?;
         if heard::is_heard(tx, cx, Action::Subscribed)? {
             let place = Place { audience: Some(audience.id.into()), client: None };
@@ -62,6 +85,27 @@ pub(super) fn subscribe(
         }
     }
     Ok(new.len())
+}
+
+/// Asks for the confirmations of these subscriptions, which nobody has asked for before.
+fn request(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    subscriptions: &[i64],
+    asks: Option<ClientId>,
+) -> Result<(), DatabaseError> {
+    let until = confirmations::expiry(cx.now()).as_millisecond();
+    for_each(
+        tx,
+        subscriptions,
+        "INSERT INTO confirmations (workspace_id, subscription_id, expires_at, created_at)
+         SELECT $1, id, $3, $2 FROM {ids} RETURNING subscription_id",
+        &[workspace(cx), now(cx), Param::Int(until)],
+    )?;
+    match asks {
+        Some(client) => confirmations::ask_later(tx, cx, (client, 1), subscriptions),
+        None => Ok(()),
+    }
 }
 
 /// Those of these people who have a subscription to the audience, whatever it says.
@@ -114,7 +158,8 @@ pub(super) fn move_to(tx: &mut Tx<'_>, cx: &Cx, moved: &[Moved]) -> Result<(), D
     tidings_webhooks::announce_all(cx, tx, &told)
 }
 
-/// Unsubscribes from everything, and writes down why. Whoever is so already keeps his date.
+/// Unsubscribes from everything, and writes down why. Whoever is so already keeps his date. What he was asked to confirm
+/// before cannot be confirmed any more.
 pub(super) fn unsubscribe(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -129,6 +174,17 @@ pub(super) fn unsubscribe(
         &[workspace(cx), now(cx)],
     )?;
     let changed: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+    // As `consent::rows::void_requests` does it for one.
+    for_each(
+        tx,
+        contacts,
+        "UPDATE confirmations SET expires_at = $2
+         WHERE workspace_id = $1 AND confirmed_at IS NULL AND expires_at > $2
+           AND subscription_id IN
+               (SELECT s.id FROM {ids} JOIN subscriptions s ON s.workspace_id = $1 AND s.lead_id = ids.id)
+         RETURNING subscription_id",
+        &[workspace(cx), now(cx)],
+    )?;
     let proofs = for_each(
         tx,
         &changed,

@@ -21,9 +21,9 @@ pub enum Field {
     Timezone,
     /// Several, with `;` or `,` between.
     Tags,
-    /// `yes` unsubscribes from everything. Nothing in this column subscribes anybody.
+    /// `yes` unsubscribes from everything. Nothing in this column subscribes anybody. Of several, one `yes` is enough.
     Unsubscribed,
-    /// `yes` suppresses. Nothing in this column lifts a suppression.
+    /// `yes` suppresses. Nothing in this column lifts a suppression. Of several, one `yes` is enough.
     Suppressed,
     Attribute(String),
     /// Several attributes as a JSON object, as an export has them.
@@ -114,9 +114,11 @@ impl Mapping {
     }
 }
 
+/// Only what stands against writing to somebody can be in several columns: each of them is enough.
 fn check(columns: &[(String, Field)]) -> Result<(), MappingError> {
     let mut seen = BTreeSet::new();
-    let meant = columns.iter().map(|(_, field)| field).filter(|field| **field != Field::Ignore);
+    let several = [Field::Ignore, Field::Unsubscribed, Field::Suppressed];
+    let meant = columns.iter().map(|(_, field)| field).filter(|field| !several.contains(field));
     for field in meant {
         if !seen.insert(field) {
             return Err(MappingError::Twice(field.to_string()));
@@ -219,6 +221,15 @@ mod tests {
         check("E-Mail,First Name,Tags,plan", &[], "email,first_name,tags,attribute:plan");
         check("email,Country Code,createdAt,+", &[], "email,attribute:country_code,ignore,ignore");
         check("EMAIL,Unsubscribed,Time Zone", &[], "email,unsubscribed,timezone");
+    }
+
+    #[test]
+    fn what_stands_against_somebody_can_be_in_several_columns() {
+        check(
+            "email,hard_bounced,complained,Opted out,global_unsubscribed",
+            &[],
+            "email,suppressed,suppressed,unsubscribed,unsubscribed",
+        );
     }
 
     #[test]

@@ -19,13 +19,13 @@ use std::io::Read;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
-use tidings_access::{Change, Cx, Slug, StorageError};
+use tidings_access::{Change, ClientId, Cx, Slug, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{DatabaseError, Param, Row};
 use tokio::sync::{mpsc, watch};
 
 use crate::contacts::Tag;
-use bulk::Audience;
+use bulk::{Audience, Entry};
 use file::File;
 use row::Person;
 
@@ -48,8 +48,26 @@ pub struct Settings {
     pub tags: BTreeSet<Tag>,
     /// Whoever has no subscription to it yet is subscribed.
     pub audience: Option<Slug>,
+    /// How they confirm it, where the audience wants that.
+    pub confirmation: Confirmation,
     /// Where the file comes from, and by what right: it is kept as the proof of every subscription.
     pub source: String,
+}
+
+/// How those who come new to an audience with double opt-in confirm it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Confirmation {
+    /// Whoever comes is asked, by a mail in the name of this client if the audience has a template for it. Without one of the
+    /// two, whoever imports asks by himself.
+    Ask(Option<ClientId>),
+    /// They have confirmed it elsewhere, as the source says.
+    Given,
+}
+
+impl Default for Confirmation {
+    fn default() -> Self {
+        Self::Ask(None)
+    }
 }
 
 /// How the lines ended. Each is one of new, updated, unchanged and invalid; the rest is about some of them.
@@ -66,6 +84,8 @@ pub struct Counts {
     pub unsubscribed: u64,
     /// Newly subscribed to the audience.
     pub subscribed: u64,
+    /// Of those: a mail asks to confirm it.
+    pub asked: u64,
 }
 
 /// What happens on the way.
@@ -103,6 +123,7 @@ pub async fn run(
 async fn audit(cx: &Cx, settings: &Settings) -> Result<(), DatabaseError> {
     let told = json!({
         "audience": settings.audience.as_ref().map(Slug::as_str),
+        "confirmed": settings.confirmation == Confirmation::Given,
         "tags": settings.tags.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     let change = Change::new("contact.import", "workspace", cx.workspace()).after(told);
@@ -133,7 +154,7 @@ async fn each_part(
     mut mode: Mode,
     mut tell: impl FnMut(Event<'_>),
 ) -> Result<Counts, ImportError> {
-    let audience = find_audience(cx, settings.audience.clone()).await?;
+    let audience = find_audience(cx, &settings).await?;
     let mut parts = read_in_parts(file, settings.assignments.clone());
     let mapping = parts.recv().await.expect("the reader says how the columns are understood")?;
     if let Piece::Mapping(mapping) = &mapping {
@@ -171,6 +192,9 @@ async fn each_part(
         }
         done.faults.iter().for_each(|fault| tell(Event::Left(fault)));
         counts.add(&done.counts);
+        if audience.is_some_and(Audience::asks) {
+            counts.asked = counts.subscribed;
+        }
         tell(Event::Progress(&counts));
     }
     Ok(counts)
@@ -262,14 +286,25 @@ fn read_in_parts(
     receiver
 }
 
-async fn find_audience(cx: &Cx, slug: Option<Slug>) -> Result<Option<Audience>, ImportError> {
-    let Some(slug) = slug else { return Ok(None) };
+async fn find_audience(cx: &Cx, settings: &Settings) -> Result<Option<Audience>, ImportError> {
+    let Some(slug) = settings.audience.clone() else { return Ok(None) };
     let (workspace, wanted) = (cx.workspace_id().get(), slug.clone());
+    let confirmation = settings.confirmation;
     let find = cx.database().read(move |tx| {
-        let sql = "SELECT id, double_opt_in FROM audiences WHERE workspace_id = $1 AND slug = $2";
+        let sql = "SELECT id, double_opt_in, confirm_template_key FROM audiences
+                   WHERE workspace_id = $1 AND slug = $2";
         let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(wanted.as_str())])?;
-        let audience =
-            |row: &Row| Ok(Audience { id: row.int(0)?, double_opt_in: row.int(1)? == 1 });
+        let audience = |row: &Row| {
+            let (double_opt_in, template) = (row.int(1)? == 1, row.optional_text(2)?);
+            let entry = match confirmation {
+                Confirmation::Given => Entry::Confirmed,
+                Confirmation::Ask(client) if double_opt_in => {
+                    Entry::Pending(client.filter(|_| template.is_some()))
+                }
+                Confirmation::Ask(_) => Entry::Subscribed,
+            };
+            Ok(Audience { id: row.int(0)?, entry })
+        };
         rows.first().map(audience).transpose()
     });
     let found = find

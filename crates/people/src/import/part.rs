@@ -19,7 +19,9 @@ use crate::contacts::many::{self, Contacts};
 use crate::contacts::profile::Profile;
 use crate::contacts::store::Known;
 use crate::contacts::write::Held;
-use crate::contacts::{Change, ContactId, Tag, TagChange, UpsertError, rules, write as contact};
+use crate::contacts::{
+    self, Change, ContactId, Tag, TagChange, UpsertError, rules, write as contact,
+};
 use crate::suppression::memory::Secret;
 use crate::suppression::{self, Kind, Reason, Suppress};
 use crate::{keys, news, race, segments};
@@ -148,8 +150,11 @@ async fn write_distinct(
     let tell = writing.iter().any(is_update)
         && tidings_webhooks::wanted(cx, EventType::ContactUpdated).await?;
     let check = !writing.is_empty() && segments::any(cx).await?;
+    let written: Vec<EmailAddress> =
+        writing.iter().map(|(_, case)| case.person.email.clone()).collect();
     let groups = grouped(cx, writing, Then { tell, check })?;
     try_join_all(groups.into_iter().map(|group| commit(cx, order, secret, group))).await?;
+    contacts::take_back(cx, &written).await?;
     done.counts.subscribed += finish(cx, order, moved, joining).await? as u64;
     Ok(())
 }

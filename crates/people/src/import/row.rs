@@ -105,8 +105,9 @@ impl Known {
                 let tags = cell.split([';', ',']).map(str::trim).filter(|tag| !tag.is_empty());
                 self.tags = tags.map(Tag::from_str).collect::<Result<_, _>>().map_err(in_words)?;
             }
-            Field::Unsubscribed => self.unsubscribed = yes_or_no(cell)?,
-            Field::Suppressed => self.suppressed = yes_or_no(cell)?,
+            // A `no` in another column takes nothing back.
+            Field::Unsubscribed => self.unsubscribed |= yes_or_no(cell)?,
+            Field::Suppressed => self.suppressed |= yes_or_no(cell)?,
             Field::Attribute(name) => {
                 self.attributes.insert(name.clone(), cell.into());
             }

@@ -1,13 +1,18 @@
 //! Files as people have them, on both engines.
 
+mod crash;
+
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use tidings_access::Cx;
-use tidings_sql::Param;
+use tidings_jobs::contracts::{ConfirmationAsk, Contract as _};
+use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
-use super::{Counts, Event, Fault, Settings, preview, run};
+use super::{Confirmation, Counts, Event, Fault, Settings, preview, run};
+use crate::consent::confirmations::{self, Confirm, ConfirmError};
+use crate::consent::{Proof, audiences};
 use crate::contacts::{self, Attributes, TagChange, Upsert};
 use crate::suppression::{self, Kind, Suppress};
 
@@ -23,6 +28,10 @@ each_store!(
     time_zones_come_out_of_a_file,
     everybody_is_subscribed_with_a_proof_unless_he_said_no_before,
     a_file_confirms_nothing_and_brings_nobody_back,
+    a_file_that_unsubscribes_makes_open_requests_void,
+    whoever_must_confirm_is_asked_once,
+    what_was_confirmed_elsewhere_is_not_asked_for,
+    an_export_of_seed_003_comes_in_with_all_that_stands_against_its_people,
     a_line_that_is_left_out_leaves_nothing_behind,
     tags_and_their_index_are_in_step_after_an_import,
     two_imports_of_the_same_file_at_once_make_everybody_once,
@@ -272,6 +281,131 @@ async fn a_file_confirms_nothing_and_brings_nobody_back(bed: &Bed) {
     assert_eq!(number(&cx, pending).await, 1);
     assert_eq!(number(&cx, "SELECT count(*) FROM subscriptions").await, 1);
     assert_eq!(number(&cx, "SELECT count(*) FROM consent_log WHERE action = 'requested'").await, 1);
+    assert_eq!(number(&cx, "SELECT count(*) FROM confirmations WHERE sends = 0").await, 1);
+    assert_eq!(counts.asked, 0, "nobody said who asks");
+    assert_eq!(number(&cx, QUEUED).await, 0);
+}
+
+const QUEUED: &str = "SELECT count(*) FROM queue_messages WHERE queue = 'confirmation-mail'";
+
+/// An audience that asks whoever comes with a template.
+async fn asking(cx: &Cx) -> audiences::Audience {
+    let create = audiences::Create {
+        slug: "news".parse().unwrap(),
+        name: "The news".parse().unwrap(),
+        double_opt_in: true,
+        confirm_template_key: Some("confirm".parse().unwrap()),
+    };
+    audiences::create(cx, create).await.unwrap()
+}
+
+async fn a_file_that_unsubscribes_makes_open_requests_void(bed: &Bed) {
+    let cx = bed.cx().await;
+    asking(&cx).await;
+    let joining = Settings { audience: Some("news".parse().unwrap()), ..settings() };
+    import(&cx, FILE, joining).await;
+    let ids = cx.database().read(|tx| {
+        let sql =
+            "SELECT s.id FROM subscriptions s JOIN channel_identities i ON i.lead_id = s.lead_id
+                   ORDER BY i.value";
+        tx.query(sql, &[])?.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, DatabaseError>>()
+    });
+    let (ada, bob) = match ids.await.unwrap().as_slice() {
+        [ada, bob] => (*ada, *bob),
+        other => panic!("{other:?}"),
+    };
+    bed.clock.advance(jiff::Span::new().minutes(1));
+    let cx = bed.cx().await;
+    import(&cx, "email,unsubscribed\nada@example.org,yes\n", settings()).await;
+    let confirm = async |id: i64| {
+        let proof = Proof::default();
+        confirmations::confirm(&cx, Confirm { subscription: id.into(), proof }).await
+    };
+    assert!(matches!(confirm(ada).await, Err(ConfirmError::Expired { .. })));
+    confirm(bob).await.unwrap();
+    let left = "SELECT count(*) FROM leads WHERE unsubscribed_at IS NOT NULL";
+    assert_eq!(number(&cx, left).await, 1);
+}
+
+async fn whoever_must_confirm_is_asked_once(bed: &Bed) {
+    let cx = bed.cx().await;
+    asking(&cx).await;
+    let mut text = "email,unsubscribed\ngone@example.org,yes\n".to_owned();
+    for number in 0..120 {
+        text += &format!("p{number}@example.org,\n");
+    }
+    let shop = bed.shop(&cx).await.id;
+    let settings = Settings {
+        audience: Some("news".parse().unwrap()),
+        confirmation: Confirmation::Ask(Some(shop)),
+        ..settings()
+    };
+    let looked = preview(&cx, Cursor::new(text.clone()), settings.clone(), |_| ()).await.unwrap();
+    assert_eq!((looked.subscribed, looked.asked), (120, 120));
+    assert_eq!(number(&cx, QUEUED).await, 0);
+    let (counts, _) = import(&cx, &text, settings.clone()).await;
+    assert_eq!(counts, looked);
+    let asked = async || {
+        let read = cx.database().read(|tx| {
+            let sql = "SELECT body FROM queue_messages WHERE queue = 'confirmation-mail'";
+            let rows = tx.query(sql, &[])?;
+            rows.iter().map(|row| row.text(0).map(str::to_owned)).collect::<Result<Vec<_>, _>>()
+        });
+        let bodies: Result<Vec<String>, DatabaseError> = read.await;
+        let asks: Vec<_> =
+            bodies.unwrap().iter().map(|body| ConfirmationAsk::parse(body).unwrap()).collect();
+        assert!(asks.iter().all(|ask| (ask.send, ask.client_id) == (1, shop.get())));
+        asks.iter().map(|ask| ask.subscriptions.len()).sum::<usize>()
+    };
+    assert_eq!(asked().await, 120);
+    let (again, _) = import(&cx, &text, settings).await;
+    assert_eq!((again.subscribed, again.asked), (0, 0));
+    assert_eq!(asked().await, 120);
+}
+
+async fn what_was_confirmed_elsewhere_is_not_asked_for(bed: &Bed) {
+    let cx = bed.cx().await;
+    asking(&cx).await;
+    let settings = Settings {
+        audience: Some("news".parse().unwrap()),
+        confirmation: Confirmation::Given,
+        ..settings()
+    };
+    let (counts, _) = import(&cx, FILE, settings).await;
+    assert_eq!((counts.subscribed, counts.asked), (2, 0));
+    let confirmed = "SELECT count(*) FROM subscriptions WHERE status = 'subscribed'
+                     AND verified_at IS NOT NULL AND agreed_at IS NOT NULL";
+    assert_eq!(number(&cx, confirmed).await, 2);
+    assert_eq!(number(&cx, "SELECT count(*) FROM confirmations").await, 0);
+    assert_eq!(number(&cx, QUEUED).await, 0);
+    let proofs = "SELECT count(*) FROM consent_log WHERE action = 'subscribed'";
+    assert_eq!(number(&cx, proofs).await, 2);
+}
+
+/// With the 17 columns that its export has.
+async fn an_export_of_seed_003_comes_in_with_all_that_stands_against_its_people(bed: &Bed) {
+    let cx = bed.cx().await;
+    let text = "email,audience,client,tags,subscription_status,verified,verified_at,\
+        email_validation_status,email_validation_reason,email_validated_at,global_unsubscribed,\
+        hard_bounced,complained,unsubscribed,unsubscribed_at,unsubscribe_reason,updated_at\n\
+        fine@example.org,news,shop,a;b,subscribed,true,2026-01-01T00:00:00Z,valid,,,false,false,false,false,,,x\n\
+        left@example.org,news,shop,,unsubscribed,false,,unknown,,,true,false,false,false,,,x\n\
+        list@example.org,news,shop,,unsubscribed,false,,unknown,,,false,false,false,true,,bored,x\n\
+        hard@example.org,news,shop,,subscribed,false,,unknown,,,false,true,false,false,,,x\n\
+        spam@example.org,news,shop,,subscribed,false,,unknown,,,false,false,true,false,,,x\n";
+    let (counts, faults) = import(&cx, text, settings()).await;
+    assert_eq!((counts.new, counts.unsubscribed, counts.suppressed), (5, 2, 2), "{faults:?}");
+    for (email, unsubscribed, suppressed) in [
+        ("fine@example.org", false, false),
+        ("left@example.org", true, false),
+        ("list@example.org", true, false),
+        ("hard@example.org", false, true),
+        ("spam@example.org", false, true),
+    ] {
+        let found = contacts::get(&cx, &email.parse().unwrap()).await.unwrap().unwrap();
+        assert_eq!(found.contact.unsubscribed, unsubscribed, "{email}");
+        assert_eq!(found.contact.suppressed, suppressed, "{email}");
+    }
 }
 
 async fn a_line_that_is_left_out_leaves_nothing_behind(bed: &Bed) {

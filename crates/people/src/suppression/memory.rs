@@ -1,21 +1,18 @@
 //! What is still known of an erased address: a keyed hash of it, and that it must not be written to.
 //!
-//! The key is a workspace's own and never changes: with another key the hash of the same address would be another one,
-//! and the suppression would be forgotten.
+//! The key of the hash is a workspace's own (`access::erasure`).
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
-use sha2::Sha256;
-use tidings_access::Cx;
-use tidings_kernel::{EmailAddress, Item, Key, hex, tables};
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_access::{Cx, erasure};
+use tidings_kernel::{EmailAddress, Item, Key, tables};
+use tidings_sql::{DatabaseError, Tx};
 
 use super::record::Suppression;
 use crate::keys;
 
 /// What a workspace hashes addresses with.
 #[derive(Clone)]
-pub(crate) struct Secret(String);
+pub(crate) struct Secret(erasure::Secret);
 
 /// What an erased person was, as far as it binds us.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,44 +22,23 @@ pub(crate) struct Memory {
 }
 
 impl Secret {
-    /// `None` if nobody was ever erased in this workspace.
+    /// `None` if nothing was ever hashed in this workspace.
     pub(crate) fn find(tx: &mut Tx<'_>, cx: &Cx) -> Result<Option<Self>, DatabaseError> {
-        let sql = "SELECT secret FROM suppression_keys WHERE workspace_id = $1";
-        let rows = tx.query(sql, &[Param::Int(cx.workspace_id().get())])?;
-        rows.first().map(|row| row.text(0).map(|text| Self(text.to_owned()))).transpose()
+        Ok(erasure::Secret::find(tx, cx)?.map(Self))
     }
 
     pub(crate) fn find_or_make(tx: &mut Tx<'_>, cx: &Cx) -> Result<Self, DatabaseError> {
-        if let Some(found) = Self::find(tx, cx)? {
-            return Ok(found);
-        }
-        let mut bytes = [0; 32];
-        getrandom::fill(&mut bytes).expect("the operating system has randomness");
-        let secret = hex(&bytes);
-        let sql = "INSERT INTO suppression_keys (workspace_id, secret, created_at)
-                   VALUES ($1, $2, $3) ON CONFLICT (workspace_id) DO NOTHING";
-        let workspace = Param::Int(cx.workspace_id().get());
-        let now = Param::Int(cx.now().as_millisecond());
-        tx.execute(sql, &[workspace, Param::Text(&secret), now])?;
-        // Somebody else may have been faster, and the first one counts.
-        Self::find(tx, cx)?.ok_or(DatabaseError::NoRow)
+        erasure::Secret::find_or_make(tx, cx).map(Self)
     }
 
     /// In hex. It says nothing of the address to whoever lacks the secret.
     pub(crate) fn hash(&self, email: &EmailAddress) -> String {
-        self.mac(email.as_str().as_bytes())
+        self.0.hash(email.as_str())
     }
 
     /// Of what is no address. It begins with what no address can, so that neither is taken for the other.
     pub(crate) fn hash_text(&self, text: &str) -> String {
-        self.mac(format!("\n{text}").as_bytes())
-    }
-
-    fn mac(&self, bytes: &[u8]) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes())
-            .expect("a key of this hash can have any length");
-        mac.update(bytes);
-        hex(&mac.finalize().into_bytes())
+        self.0.hash(&format!("\n{text}"))
     }
 
     pub(crate) fn key(&self, email: &EmailAddress) -> Key {

@@ -49,7 +49,7 @@ impl Sender for Provider {
         }
         let mut taken = self.taken.lock().unwrap();
         taken.push(mail.clone());
-        Ok(Accepted { provider_id: Some(format!("p-{}", taken.len())) })
+        Ok(Accepted::by_all(Some(format!("p-{}", taken.len()))))
     }
 }
 

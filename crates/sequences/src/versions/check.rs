@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_access::{Cx, Slug, StorageError};
 use tidings_delivery::templates::{self, Pick, TemplateKey};
-use tidings_outreach::audience::{unknown_audiences, unknown_segments};
+use tidings_outreach::audience::{unknown_audiences, unknown_features, unknown_segments};
 use tidings_outreach::campaigns::named;
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -38,6 +38,9 @@ pub(super) async fn check(
             for slug in unknown.iter().filter(|slug| !coming.segments.contains(slug)) {
                 let pointer = format!("{}/condition", step.pointer);
                 faults.push(fault(pointer, missing("segment", slug)));
+            }
+            for message in unknown_features(condition) {
+                faults.push(fault(format!("{}/condition", step.pointer), message));
             }
         }
     }

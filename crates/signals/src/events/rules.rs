@@ -35,7 +35,7 @@ const CONTENT: [&str; 4] =
 impl Bounce {
     /// Whether this message will certainly not arrive.
     pub fn is_final(&self) -> bool {
-        self.kind.eq_ignore_ascii_case("Permanent") && self.class() != Class::Soft
+        self.kind.eq_ignore_ascii_case("Permanent")
     }
 
     /// What bounces are counted by: the class and the subtype, `hard/General`.
@@ -52,14 +52,12 @@ impl Bounce {
         if CONTENT.iter().any(|word| is(&self.subkind, word)) {
             return Class::Content;
         }
-        // "Message expired": its servers did not answer for days, and may do so tomorrow.
-        if self.status.as_deref() == Some("4.4.7") {
-            return Class::Soft;
-        }
         // The type decides alone: "General" is said of all three.
         match &self.kind {
             kind if is(kind, "Permanent") => Class::Hard,
             kind if is(kind, "Transient") => Class::Soft,
+            // "Message expired": its servers did not answer for days, and may do so tomorrow.
+            _ if self.status.as_deref() == Some("4.4.7") => Class::Soft,
             _ => Class::Unknown,
         }
     }
@@ -119,8 +117,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_expired_on_its_way_is_a_soft_bounce() {
-        check("Permanent", "General", "4.4.7", Class::Soft);
+    fn a_message_that_expired_on_its_way_is_a_soft_bounce_unless_the_provider_calls_it_permanent() {
+        check("Permanent", "General", "4.4.7", Class::Hard);
+        check("Transient", "General", "4.4.7", Class::Soft);
         check("Undetermined", "General", "4.4.7", Class::Soft);
     }
 }

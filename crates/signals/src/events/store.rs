@@ -26,6 +26,9 @@ const TRIES: usize = 8;
 const DIGITS: [usize; 3] = [0, 8, 64];
 /// The longest of what others say that is kept.
 const MAX_TEXT: usize = 2_048;
+/// So many days at least it is known that an event was recorded: longer than any queue or provider can bring it again. Dead
+/// letters are kept for 90.
+const REMEMBERED_DAYS: u32 = 100;
 /// The longest of a reply that is kept.
 const MAX_REPLY: usize = 64 * 1024;
 
@@ -83,7 +86,14 @@ pub(super) async fn append(
     };
     let heard = heard(event, message).map(|heard| heard.to_message(cx));
     let happened = happened::of(event, message);
-    let happened = happened.map(|happened| happened.to_message(cx.workspace(), cx.now()));
+    let (workspace, now) = (cx.workspace(), cx.now());
+    let happened = happened.map(|happened| match (&event.kind, message.map(|one| one.source)) {
+        // As many of them come as a campaign has recipients.
+        (EventKind::Delivery, Some(Source::Recipient(_))) => {
+            happened.to_bulk_message(workspace, now)
+        }
+        _ => happened.to_message(workspace, now),
+    });
     let told: Vec<Outgoing> = told.into_iter().chain(heard).chain(happened).collect();
     let mut digits = DIGITS[0];
     for _ in 0..TRIES {
@@ -243,7 +253,9 @@ impl Draft<'_> {
         let key = keys::seen(&self.event.id);
         let mut item = tables::EVENTS.bare_item(&key);
         item.set("seenAt", people::time(self.now));
-        self.expire(&mut item);
+        if let Some(days) = self.event.keep_days {
+            item.set("ttl", self.after(days.max(REMEMBERED_DAYS)));
+        }
         item
     }
 
@@ -291,12 +303,10 @@ impl Draft<'_> {
         item
     }
 
-    /// Counts for the message itself. It must be as it was read in what decides who was the first.
+    /// Counts for the message itself. It must be as it was read in what decides who was the first. It says nothing of a
+    /// person and stays as long as the row of the ledger, or the next open would be a first one again.
     fn of_message(&self, source: Source, names: &[&'static str]) -> Update {
-        let mut update = Update::new(&tables::EVENTS, keys::message(source));
-        if let Some(expires) = self.expires() {
-            update = update.set("ttl", expires);
-        }
+        let mut update = Update::new(&tables::EVENTS, keys::message(source)).remove("ttl");
         let mut expected = Vec::new();
         for &name in names {
             let unique = name.starts_with("unique");
@@ -324,15 +334,14 @@ impl Draft<'_> {
         }
     }
 
-    fn expires(&self) -> Option<i64> {
-        let seconds = i64::from(self.event.keep_days?) * 86_400;
-        Some(self.now.as_second() + seconds)
+    fn expire(&self, item: &mut Item) {
+        if let Some(days) = self.event.keep_days {
+            item.set("ttl", self.after(days));
+        }
     }
 
-    fn expire(&self, item: &mut Item) {
-        if let Some(expires) = self.expires() {
-            item.set("ttl", expires);
-        }
+    fn after(&self, days: u32) -> i64 {
+        self.now.as_second() + i64::from(days) * 86_400
     }
 }
 

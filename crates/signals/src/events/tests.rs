@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidings_access::Cx;
 use tidings_delivery::ledger::Source;
-use tidings_kernel::{Item, Scan, tables};
+use tidings_kernel::{Item, ItemEngine as _, Scan, tables};
 use tidings_people::suppression;
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
@@ -25,6 +25,7 @@ each_store!(
     a_message_of_another_workspace_is_not_found,
     what_was_seen_stays_seen_after_its_time,
     others_are_told_of_an_event_once,
+    timelines_are_told_of_what_people_did_and_what_became_of_their_mail,
 );
 
 pub(crate) const AT: &str = "2026-07-01T12:00:00.123Z";
@@ -294,7 +295,7 @@ async fn a_message_of_another_workspace_is_not_found(bed: &Bed) {
     assert!(row(&cx, source).await.starts_with("pending"));
 }
 
-/// An item past its time is not shown to a read, and still meets a write until it is swept.
+/// What is past its time is swept: the event itself, and nothing by which it is known that there was one.
 async fn what_was_seen_stays_seen_after_its_time(bed: &Bed) {
     let cx = bed.cx().await;
     let (_, source) = messages(bed, &cx).await;
@@ -302,12 +303,15 @@ async fn what_was_seen_stays_seen_after_its_time(bed: &Bed) {
     open.keep_days = Some(1);
     record(&cx, open.clone()).await.unwrap();
     bed.advance(3 * 24 * 60).await;
+    assert_eq!(bed.items().sweep(1_000).await.unwrap(), 1);
     let cx = bed.cx().await;
+    assert!(stored(&cx).await.is_empty());
     assert_eq!(record(&cx, open.clone()).await.unwrap(), Recorded::Before);
     open.id = "e-2".into();
     assert_eq!(record(&cx, open).await.unwrap(), Recorded::Now);
     let counted = counts(&cx, &keys::sequence("spring")).await;
     assert_eq!((counted.open_count, counted.unique_open_count), (2, 1));
+    assert!(row(&cx, source).await.contains("[2, 0,"), "the ledger goes on from what it knew");
 }
 
 async fn others_are_told_of_an_event_once(bed: &Bed) {
@@ -345,6 +349,54 @@ async fn others_are_told_of_an_event_once(bed: &Bed) {
     assert_eq!(told[2]["data"]["bounce_class"], "soft");
 }
 
+/// Each once. What becomes of a campaign's mail comes in such numbers that it must not delay what somebody did.
+async fn timelines_are_told_of_what_people_did_and_what_became_of_their_mail(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (message, recipient) = messages(bed, &cx).await;
+    let bounce = Bounce { kind: "Permanent".to_owned(), ..Bounce::default() };
+    let feedback = |text: &str| Some(text.to_owned());
+    let seen = |id: &str, kind, human: bool| {
+        let verdict = Some(json!({ "human": human, "reasons": [] }));
+        Event { verdict, ..event(id, kind, recipient) }
+    };
+    for _ in 0..2 {
+        for event in [
+            event("1", EventKind::Send, message),
+            event("2", EventKind::Delivery, message),
+            event("3", EventKind::Delivery, recipient),
+            seen("4", EventKind::Open, true),
+            seen("5", EventKind::Open, false),
+            seen("6", EventKind::Click, true),
+            event("7", EventKind::Bounce(bounce.clone()), recipient),
+            event("8", EventKind::Complaint { feedback: feedback("abuse") }, message),
+            event("9", EventKind::Complaint { feedback: feedback("not-spam") }, message),
+        ] {
+            record(&cx, event).await.unwrap();
+        }
+    }
+    let sql =
+        "SELECT queue, body FROM queue_messages WHERE queue LIKE 'lead-ingestion%' ORDER BY id";
+    let rows = cx.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    let told = rows.iter().map(|row| {
+        let body: serde_json::Value = serde_json::from_str(row.text(1).unwrap()).unwrap();
+        let kind = body["event_type"].as_str().unwrap().to_owned();
+        (row.text(0).unwrap().to_owned(), kind)
+    });
+    let mut told: Vec<_> = told.collect();
+    told.sort();
+    let one_by_one = |kind: &str| ("lead-ingestion".to_owned(), kind.to_owned());
+    let expected = [
+        one_by_one("email.bounced"),
+        one_by_one("email.clicked"),
+        one_by_one("email.complained"),
+        one_by_one("email.delivered"),
+        one_by_one("email.opened"),
+        ("lead-ingestion-bulk".to_owned(), "email.delivered".to_owned()),
+    ];
+    assert_eq!(told, expected);
+}
+
 /// Whoever handed the message over has told it already, or will.
 #[test]
 fn what_the_sender_tells_as_well_has_the_same_id() {
@@ -361,6 +413,8 @@ fn what_the_sender_tells_as_well_has_the_same_id() {
         provider_message_id: None,
         arm: None,
         is_tracked: true,
+        audience: None,
+        topic: None,
     };
     let id = |kind: EventKind, email: &str| {
         let mut happened = event("e-1", kind, source);

@@ -3,13 +3,18 @@
 //! Only what a person wrote as an answer to a message of ours is passed on. What comes back from those who got it, or is
 //! one of ours, is not: two machines would write to each other for ever.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Cx, Slug, StorageError};
 use tidings_delivery::ledger::{Message, Source};
-use tidings_delivery::transactional::{AcceptError, Content, Messages, Send, Tracking};
+use tidings_delivery::transactional::{
+    AcceptError, Content, Disposition, MAX_PARTS, Messages, Part, PartBody, Send, Tracking,
+};
 use tidings_kernel::{EmailAddress, hex};
-use tidings_mail::inbound::{FORWARD_HEADER, Inbound};
+use tidings_mail::Attachment;
+use tidings_mail::inbound::{self, FORWARD_HEADER, Inbound, Pieces};
 use tidings_people::contacts::{self, ContactId, FORWARD_KEY};
 use tidings_sql::{DatabaseError, Param, Tx};
 
@@ -21,9 +26,16 @@ use crate::events::RecordError;
 const MAX_TEXT_BYTES: usize = 28 * 1024;
 /// Of its subject.
 const MAX_SUBJECT_CHARS: usize = 200;
+/// Of its HTML. A longer one is not passed on, and the text is.
+const MAX_HTML_BYTES: usize = 256 * 1024;
+/// Of all files together, as base64: with the bodies they fit into a message.
+const MAX_FILES_BYTES: usize = 1_200_000;
 
 const SUBJECT: &str = "Fwd: {{ reply.subject }}";
-const TEXT: &str = "{{ reply.from }} wrote:\n\n{{ reply.text }}\n";
+const TEXT: &str = "{{ reply.from }} wrote:\n\n{{ reply.text }}\n{% if reply.without %}
+Not passed on, because it is too much: {{ reply.without }}\n{% endif %}";
+const BEFORE_HTML: &str = "<p>{{ reply.from }} wrote:</p>\n";
+const AFTER_HTML: &str = "\n{% if reply.without %}<p>Not passed on, because it is too much: {{ reply.without }}</p>{% endif %}";
 
 /// How replies are passed on.
 #[derive(Clone)]
@@ -39,6 +51,10 @@ pub(super) struct Forward {
     from: EmailAddress,
     subject: String,
     text: String,
+    html: Option<String>,
+    files: Vec<Part>,
+    /// The names of the files that it has no room for.
+    without: Vec<String>,
     /// What makes its key.
     id: String,
     answers: Message,
@@ -60,10 +76,10 @@ impl Forwarding {
     pub(super) async fn of(
         &self,
         cx: &Cx,
-        mail: &Inbound,
+        (mime, mail): (&[u8], &Inbound),
         answers: Option<&Message>,
         id: &str,
-    ) -> Result<Option<Forward>, DatabaseError> {
+    ) -> Result<Option<Forward>, ReceiveError> {
         let Some(answers) = answers.cloned().filter(|_| !mail.auto_reply && !mail.forwarded) else {
             return Ok(None);
         };
@@ -77,11 +93,16 @@ impl Forwarding {
         let one_line = |c: char| if c.is_control() { ' ' } else { c };
         let subject: String = mail.subject.chars().map(one_line).take(MAX_SUBJECT_CHARS).collect();
         let subject = subject.trim();
+        let Pieces { html, files } = inbound::pieces(mime)?;
+        let (files, without) = bounded(files);
         Ok(Some(Forward {
             to,
             from: mail.from.clone(),
             subject: if subject.is_empty() { "(no subject)" } else { subject }.to_owned(),
             text: cut(&mail.text),
+            html: html.filter(|html| html.len() <= MAX_HTML_BYTES),
+            files,
+            without,
             id: id.to_owned(),
             by_addressee: addressee.as_ref() == Some(&mail.from),
             answers,
@@ -123,13 +144,19 @@ impl Forwarding {
 }
 
 fn letter(forward: Forward, sender: Option<Slug>, contact: ContactId) -> Send {
-    let Forward { to, from, subject, text, id, answers, .. } = forward;
+    let Forward { to, from, subject, text, html, files, without, id, answers, .. } = forward;
     let (client, source) = (ClientId::from(answers.client), answers.source.reference());
-    let content =
-        Content::Inline { subject: SUBJECT.to_owned(), html: None, text: Some(TEXT.to_owned()) };
+    let content = Content::Inline {
+        subject: SUBJECT.to_owned(),
+        html: html.as_deref().map(as_it_is),
+        text: Some(TEXT.to_owned()),
+    };
     let mut send = Send::of(client, to, content);
+    send.parts = files;
     // What others wrote is never a template.
-    let reply = json!({ "from": from.as_str(), "subject": subject, "text": text });
+    let without = Some(without.join(", ")).filter(|names| !names.is_empty());
+    let reply =
+        json!({ "from": from.as_str(), "subject": subject, "text": text, "without": without });
     send.context.insert("reply".to_owned(), reply);
     send.metadata.insert("reply_to_message".to_owned(), source.into());
     send.metadata.insert("contact_id".to_owned(), contact.get().into());
@@ -193,6 +220,37 @@ async fn is_erased(cx: &Cx, contact: ContactId) -> Result<bool, StorageError> {
     });
     let erased: Result<bool, DatabaseError> = read.await;
     Ok(erased?)
+}
+
+/// HTML is too much for the context, so it stands in the template, where nothing in it is read as one: the word that would end
+/// that is written otherwise.
+fn as_it_is(html: &str) -> String {
+    let html = html.replace("endraw", "end&#114;aw");
+    format!("{BEFORE_HTML}{{% raw %}}{html}{{% endraw %}}{AFTER_HTML}")
+}
+
+/// As many files as a message can carry, in their order, and the names of the others.
+fn bounded(files: Vec<Attachment>) -> (Vec<Part>, Vec<String>) {
+    let (mut taken, mut without, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for file in files {
+        let tidings_mail::Content::Bytes(content) = &file.content else { continue };
+        let needs = content.len().div_ceil(3) * 4;
+        if taken.len() >= MAX_PARTS || bytes + needs > MAX_FILES_BYTES {
+            // A few names say enough.
+            if without.len() < MAX_PARTS {
+                without.extend(file.filename);
+            }
+            continue;
+        }
+        bytes += needs;
+        taken.push(Part {
+            content_type: file.content_type,
+            filename: file.filename,
+            disposition: Disposition::Attachment,
+            body: PartBody::Base64(BASE64_STANDARD.encode(content)),
+        });
+    }
+    (taken, without)
 }
 
 fn cut(text: &str) -> String {

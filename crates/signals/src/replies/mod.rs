@@ -19,9 +19,9 @@ use tidings_access::{Access, Cx, StorageError};
 use tidings_delivery::ledger::Message;
 use tidings_delivery::links::{Links, ReadError};
 use tidings_delivery::transactional::Messages;
-use tidings_kernel::{EmailAddress, hex, tables};
+use tidings_kernel::{EmailAddress, hex};
 use tidings_mail::inbound::{self, Inbound, InboundError};
-use tidings_people::keys as people;
+use tidings_people::contacts;
 use tidings_sql::DatabaseError;
 use tokio::sync::OnceCell;
 
@@ -122,7 +122,7 @@ impl Replies {
         self.take(cx, mime, mail, answered).await
     }
 
-    /// Takes a mail that nobody says the workspace of: the message that it answers does.
+    /// Takes a mail that nobody says the workspace of: the message that it answers does, if there is more than one.
     pub(crate) async fn deliver(&self, mime: &[u8]) -> Result<Received, ReceiveError> {
         if let Some(report) = inbound::report(mime)? {
             let about = self.reported(&report).await?;
@@ -136,7 +136,11 @@ impl Replies {
         }
         let mail = inbound::parse(mime)?;
         let answered = self.answered(&mail).await?;
-        match self.workspace_of(answered.as_ref()).await? {
+        let workspace = match &answered {
+            Some(message) => self.workspace_of(Some(message)).await?,
+            None => self.only_workspace().await?,
+        };
+        match workspace {
             Some(cx) => self.take(&cx, mime, mail, answered).await,
             None => {
                 let id = id_of(mime, mail.message_id.as_ref());
@@ -149,6 +153,19 @@ impl Replies {
         match message {
             Some(message) => self.access.working_for(message.workspace).await,
             None => Ok(None),
+        }
+    }
+
+    /// The workspace, if there is no other. Where there are several, that somebody is a contact of one does not say that he
+    /// wrote to it.
+    async fn only_workspace(&self) -> Result<Option<Cx>, DatabaseError> {
+        let all = self.access.database().read(|tx| {
+            let rows = tx.query("SELECT id FROM workspaces ORDER BY id LIMIT 2", &[])?;
+            rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, DatabaseError>>()
+        });
+        match all.await?.as_slice() {
+            [workspace] => self.access.working_for(*workspace).await,
+            _ => Ok(None),
         }
     }
 
@@ -166,14 +183,14 @@ impl Replies {
         }
         let addressee = answered.as_ref().and_then(|message| message.email.as_deref());
         let addressee: Option<EmailAddress> = addressee.and_then(|email| email.parse().ok());
-        if addressee.as_ref() != Some(&mail.from) && !is_contact(cx, &mail.from).await? {
+        if addressee.as_ref() != Some(&mail.from) && !contacts::is_known(cx, &mail.from).await? {
             let id = id_of(mime, mail.message_id.as_ref());
             return self.ignore(&id, mime, Ignored::UnknownSender).await;
         }
         let automatic = mail.auto_reply;
         let id = id_of(mime, mail.message_id.as_ref());
         let forward = match &self.forwarding {
-            Some(forwarding) => forwarding.of(cx, &mail, answered.as_ref(), &id).await?,
+            Some(forwarding) => forwarding.of(cx, (mime, &mail), answered.as_ref(), &id).await?,
             None => None,
         };
         let id = format!("reply:{id}");
@@ -280,9 +297,4 @@ fn written_at(said: Option<Timestamp>, now: Timestamp) -> Timestamp {
         SignedDuration::ZERO <= age && age <= SignedDuration::from_hours(7 * 24)
     };
     said.filter(possible).unwrap_or(now)
-}
-
-async fn is_contact(cx: &Cx, email: &EmailAddress) -> Result<bool, StorageError> {
-    let profile = cx.items().await?.get(&tables::MAIN, &people::profile(email)).await?;
-    Ok(profile.is_some())
 }

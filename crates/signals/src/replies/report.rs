@@ -65,7 +65,8 @@ impl Replies {
 /// What a report says of whom the message was written to. `None` if that is nothing.
 fn happened(says: &Says, addressee: &EmailAddress, has_copies: bool) -> Option<EventKind> {
     let fates = match says {
-        // Most of those who pass complaints on do not say whose they are.
+        // Most of those who pass complaints on do not say whose they are: where others got the message too, it may be theirs.
+        Says::Complaint { .. } if has_copies => return None,
         Says::Complaint { feedback } => {
             return Some(EventKind::Complaint { feedback: feedback.clone() });
         }
@@ -159,5 +160,13 @@ mod tests {
         check(&["eve@example.org"], "5.1.1", false, "Undetermined unknown");
         check(&[], "5.1.1", false, "Undetermined unknown");
         check(&["eve@example.org"], "5.1.1", true, "nothing");
+    }
+
+    #[test]
+    fn a_complaint_counts_only_if_nobody_else_got_the_message() {
+        let ada = "ada@example.org".parse().unwrap();
+        let complaint = Says::Complaint { feedback: Some("abuse".to_owned()) };
+        assert!(matches!(happened(&complaint, &ada, false), Some(EventKind::Complaint { .. })));
+        assert_eq!(happened(&complaint, &ada, true), None);
     }
 }

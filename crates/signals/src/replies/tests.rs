@@ -26,6 +26,8 @@ each_store!(
     a_machine_does_not_reply,
     a_stranger_is_kept_apart,
     a_contact_may_write_without_answering,
+    a_contact_of_the_only_workspace_may_write_through_the_provider,
+    a_contact_without_a_profile_is_one,
     a_mail_out_of_the_queue_finds_its_workspace,
     a_message_of_another_workspace_is_not_answered,
     of_an_erased_persons_reply_nothing_is_kept,
@@ -184,6 +186,33 @@ async fn a_contact_may_write_without_answering(bed: &Bed) {
     let mail = mime("bob@example.org", "<unknown@elsewhere.example>", "");
     assert_eq!(replies.receive(&cx, &mail).await.unwrap(), Received::Reply);
     assert_eq!(stored(&cx).await[0].text("sequenceId"), None);
+}
+
+/// A contact of whom nothing but the address is known.
+async fn make_contact(cx: &Cx, email: &str) {
+    let (within, email) = (cx.clone(), email.parse().unwrap());
+    let ensure = cx.database().write(move |tx| contacts::ensure(tx, &within, &email).map(drop));
+    ensure.await.map_err(|error: DatabaseError| error).unwrap();
+}
+
+async fn a_contact_of_the_only_workspace_may_write_through_the_provider(bed: &Bed) {
+    let cx = bed.cx().await;
+    make_contact(&cx, "bob@example.org").await;
+    let replies = Replies::new(bed.access.clone(), None);
+    let mail = mime("bob@example.org", "<unknown@elsewhere.example>", "");
+    assert_eq!(replies.deliver(&mail).await.unwrap(), Received::Reply);
+    // Of two he may have meant the other.
+    bed.make_workspace("other").await;
+    let received = replies.deliver(&mime("bob@example.org", "<other@elsewhere.example>", "")).await;
+    assert_eq!(received.unwrap(), Received::Ignored(Ignored::NoWorkspace));
+}
+
+async fn a_contact_without_a_profile_is_one(bed: &Bed) {
+    let cx = bed.cx().await;
+    make_contact(&cx, "bob@example.org").await;
+    let replies = Replies::new(bed.access.clone(), None);
+    let mail = mime("bob@example.org", "<unknown@elsewhere.example>", "");
+    assert_eq!(replies.receive(&cx, &mail).await.unwrap(), Received::Reply);
 }
 
 async fn a_mail_out_of_the_queue_finds_its_workspace(bed: &Bed) {

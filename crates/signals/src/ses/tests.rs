@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tidings_access::{Cx, Limit};
+use tidings_delivery::ledger::turned_away::{self, TurnedAway};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_jobs::contracts::{Contract as _, SesWebhook};
 use tidings_jobs::{Handler, Outcome};
@@ -23,7 +24,9 @@ each_store!(
     what_our_own_links_tell_is_not_counted_again,
     both_forms_suppress_after_a_bounce,
     only_who_must_not_be_written_to_is_suppressed,
+    what_is_called_permanent_suppresses_whatever_its_status,
     a_copy_that_bounced_is_suppressed_and_the_recipient_is_not,
+    who_was_turned_away_at_the_door_is_suppressed_once,
     five_soft_bounces_in_a_row_suppress,
     a_tag_settles_a_message_whose_id_nobody_wrote_down,
     a_tag_of_another_installation_is_not_believed,
@@ -204,17 +207,24 @@ async fn only_who_must_not_be_written_to_is_suppressed(bed: &Bed) {
         "bounce-transient",
         "bounce-undetermined",
         "bounce-mailbox-full",
-        "bounce-expired",
         "complaint-not-spam",
     ] {
         world.tell(name).await;
         assert_eq!(world.is_suppressed("bob@example.org").await, None, "{name}");
     }
     let counted = counts(&world.cx, &keys::sequence("spring")).await;
-    assert_eq!((counted.bounce_count, counted.hard_bounce_count), (4, 0));
+    assert_eq!((counted.bounce_count, counted.hard_bounce_count), (3, 0));
     assert_eq!((counted.complaint_count, counted.not_spam_count), (0, 1));
     world.tell("notification-complaint").await;
     assert_eq!(world.is_suppressed("bob@example.org").await, Some("Complaint"));
+}
+
+/// It was tried for days, and the provider says that it is over.
+async fn what_is_called_permanent_suppresses_whatever_its_status(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.tell("bounce-expired").await;
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+    assert!(row(&world.cx, world.bob).await.starts_with("bounced"));
 }
 
 async fn a_copy_that_bounced_is_suppressed_and_the_recipient_is_not(bed: &Bed) {
@@ -223,6 +233,39 @@ async fn a_copy_that_bounced_is_suppressed_and_the_recipient_is_not(bed: &Bed) {
     assert_eq!(world.is_suppressed("copy@example.org").await, Some("Permanent"));
     assert_eq!(world.is_suppressed("bob@example.org").await, None);
     assert!(row(&world.cx, world.bob).await.starts_with("pending"));
+}
+
+/// As the sending side tells it, which SMTP says nothing more of.
+async fn who_was_turned_away_at_the_door_is_suppressed_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.run("UPDATE transactional_messages SET status = 'bounced'").await;
+    world.run("UPDATE campaign_recipients SET status = 'failed', ses_message_id = NULL").await;
+    let (workspace, now) = (world.cx.workspace_id().get(), world.cx.now());
+    for (source, email) in [
+        (world.ada, "ada@example.org"),
+        (world.bob, "bob@example.org"),
+        // He was to get a copy of hers.
+        (world.ada, "copy@example.org"),
+    ] {
+        for _ in 0..2 {
+            let tell = world.cx.database().write_committed(move |tx| {
+                let said = "550 5.1.1 no such user to RCPT";
+                let (attempt, status) = (1, "5.1.1");
+                let who = TurnedAway { workspace, source, attempt, email, status, said };
+                turned_away::tell(tx, &who, now)
+            });
+            tell.await.unwrap();
+        }
+    }
+    let worker = worker(Replies::new(bed.access.clone(), None));
+    assert_eq!(bed.work(&tidings_kernel::queues::SES_WEBHOOKS, worker).await, 6);
+    for email in ["ada@example.org", "bob@example.org", "copy@example.org"] {
+        assert_eq!(world.is_suppressed(email).await, Some("Permanent"), "{email}");
+    }
+    assert_eq!(stored(&world.cx).await.len(), 3);
+    for source in [world.ada, world.bob] {
+        assert!(row(&world.cx, source).await.starts_with("bounced"));
+    }
 }
 
 async fn five_soft_bounces_in_a_row_suppress(bed: &Bed) {

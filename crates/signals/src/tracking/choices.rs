@@ -102,8 +102,14 @@ pub async fn resubscribe(reader: &Reader, scope: Scope, proof: Proof) -> Result<
     come_back(reader, scope, act).await
 }
 
-/// Switches topics and subscriptions as the reader wants them. What he was not shown stays as it is.
-pub async fn choose(reader: &Reader, choices: &Choices, proof: Proof) -> Result<(), ChoiceError> {
+/// Switches topics and subscriptions as the reader wants them. What he was not shown stays as it is. If he leaves what his
+/// message was for, it knows that it was because of it.
+pub async fn choose(
+    tracking: &Tracking,
+    (reader, token): (&Reader, &str),
+    choices: &Choices,
+    proof: Proof,
+) -> Result<(), ChoiceError> {
     let act = act("preference page", proof);
     let mut topics = Vec::new();
     for (id, on) in &choices.topics {
@@ -132,6 +138,11 @@ pub async fn choose(reader: &Reader, choices: &Choices, proof: Proof) -> Result<
         if on {
             come_back(reader, scope, act.clone()).await?;
         } else {
+            let of_message = [Scope::Client, Scope::Audience];
+            let left = of_message.into_iter().find(|one| one.meant(&reader.to) == Some(scope));
+            if let Some(left) = left {
+                tell(tracking, reader, token, left).await?;
+            }
             go(reader, scope, act.clone()).await?;
         }
     }

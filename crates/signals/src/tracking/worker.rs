@@ -108,10 +108,8 @@ impl Worker {
                 recorded.source = Some(source);
                 recorded.keep_days = self.keep_days;
                 record_of(&cx, recorded, Some(&message)).await?;
-                match to {
-                    Some(to) => self.take_back(&cx, to, &event).await,
-                    None => Ok(()),
-                }
+                let to = to.unwrap_or_else(|| addressee(&message));
+                self.take_back(&cx, to, &event).await
             }
         }
     }
@@ -225,6 +223,18 @@ impl Worker {
                 Err(WorkError::Foreign(event.event_id.clone()))
             }
         }
+    }
+}
+
+/// Whom the row says that the mail went to.
+fn addressee(message: &Message) -> Addressee {
+    Addressee {
+        workspace: message.workspace,
+        source: message.source,
+        contact: message.contact,
+        client: message.client,
+        audience: message.audience,
+        topic: message.topic,
     }
 }
 

@@ -127,10 +127,15 @@ impl Server {
                         SET statement_timeout = '60s'";
         // Compiling a statement takes longer than running any of ours.
         let no_jit = "SET jit = off";
+        // Everything of ours is found by keys, a page at a time. A plan is kept for as long as a session lives, and one that
+        // was made while a table was small would go through all of it when it is large.
+        let by_keys =
+            "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
         // Whoever is to write says so when he begins. So a unit that only reads cannot, and a statement whose `BEGIN`
         // was lost, which goes out with it, cannot write by itself.
         let only_read = "SET default_transaction_read_only = on";
-        session.batch(&format!("{patience};{no_jit};{only_read}")).map_err(unreachable)?;
+        let settings = format!("{patience};{no_jit};{by_keys};{only_read}");
+        session.batch(&settings).map_err(unreachable)?;
         Ok(session)
     }
 

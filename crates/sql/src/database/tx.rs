@@ -10,6 +10,7 @@ use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
 use super::postgres::Session;
+use super::sqlite::statements;
 use super::{DatabaseError, Dialect};
 
 /// An open transaction. It is committed or rolled back by whoever opened it.
@@ -55,7 +56,7 @@ pub enum Cell {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row(Vec<Cell>);
+pub struct Row(pub(super) Vec<Cell>);
 
 impl<'c> Tx<'c> {
     pub(crate) fn on_sqlite(connection: &'c rusqlite::Connection) -> Self {
@@ -91,7 +92,9 @@ impl<'c> Tx<'c> {
     pub fn execute(&mut self, sql: &str, params: &[Param<'_>]) -> Result<u64, DatabaseError> {
         self.count_statement()?;
         let done = match &mut self.connection {
-            Connection::Sqlite(connection) => execute_on_sqlite(connection, sql, params),
+            Connection::Sqlite(connection) => {
+                statements::execute(connection, sql, params).map_err(Fault::from)
+            }
             Connection::Postgres(session) => session.execute(sql, params).map_err(Fault::from),
         };
         self.noting_failure(done)
@@ -105,7 +108,9 @@ impl<'c> Tx<'c> {
     ) -> Result<Vec<u64>, DatabaseError> {
         self.count_statement()?;
         let done = match &mut self.connection {
-            Connection::Sqlite(connection) => execute_each_on_sqlite(connection, sql, sets),
+            Connection::Sqlite(connection) => {
+                statements::execute_each(connection, sql, sets).map_err(Fault::from)
+            }
             Connection::Postgres(session) => sets
                 .map(|params| session.execute(sql, &params))
                 .collect::<Result<_, _>>()
@@ -118,10 +123,20 @@ impl<'c> Tx<'c> {
     pub fn query(&mut self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, DatabaseError> {
         self.count_statement()?;
         let rows = match &mut self.connection {
-            Connection::Sqlite(connection) => query_on_sqlite(connection, sql, params),
+            Connection::Sqlite(connection) => {
+                statements::query(connection, sql, params).map_err(Fault::from)
+            }
             Connection::Postgres(session) => session.query(sql, params).map_err(Fault::from),
         };
         self.noting_failure(rows)
+    }
+
+    /// The connection of SQLite, for what that engine alone does well.
+    pub(super) fn sqlite(&self) -> Option<&'c rusqlite::Connection> {
+        match self.connection {
+            Connection::Sqlite(connection) => Some(connection),
+            Connection::Postgres(_) => None,
+        }
     }
 
     /// Runs several statements without parameters.
@@ -142,7 +157,10 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
-    fn noting_failure<T>(&mut self, result: Result<T, Fault>) -> Result<T, DatabaseError> {
+    pub(super) fn noting_failure<T>(
+        &mut self,
+        result: Result<T, Fault>,
+    ) -> Result<T, DatabaseError> {
         result.map_err(|fault| {
             self.conflict |= fault.conflict;
             self.failed.get_or_insert_with(|| fault.error.clone());
@@ -152,7 +170,7 @@ impl<'c> Tx<'c> {
 }
 
 /// Why a statement failed, and whether running its transaction again may help.
-struct Fault {
+pub(super) struct Fault {
     error: DatabaseError,
     conflict: bool,
 }
@@ -170,62 +188,6 @@ impl From<postgres::Error> for Fault {
         }
         Self { error: error.into(), conflict: false }
     }
-}
-
-fn execute_on_sqlite(
-    connection: &rusqlite::Connection,
-    sql: &str,
-    params: &[Param<'_>],
-) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
-    Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)
-}
-
-/// To find a prepared statement by its text costs as much as many of them do.
-fn execute_each_on_sqlite<'a>(
-    connection: &rusqlite::Connection,
-    sql: &str,
-    sets: impl Iterator<Item = Vec<Param<'a>>>,
-) -> Result<Vec<u64>, Fault> {
-    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
-    sets.map(|params| Ok(statement.execute(rusqlite::params_from_iter(params))? as u64)).collect()
-}
-
-fn query_on_sqlite(
-    connection: &rusqlite::Connection,
-    sql: &str,
-    params: &[Param<'_>],
-) -> Result<Vec<Row>, Fault> {
-    let mut statement = connection.prepare_cached(&with_question_marks(sql))?;
-    let columns = statement.column_count();
-    let mut rows = statement.query(rusqlite::params_from_iter(params))?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let cells = (0..columns).map(|column| row.get_ref(column).map(Cell::from));
-        found.push(Row(cells.collect::<Result<_, _>>()?));
-    }
-    Ok(found)
-}
-
-/// `$1` as `?1`, outside of quotes. SQLite knows `$1` too, but takes it for a name, and counts names as they come.
-fn with_question_marks(sql: &str) -> String {
-    let mut numbered = String::with_capacity(sql.len());
-    for (position, part) in sql.split('\'').enumerate() {
-        if position > 0 {
-            numbered.push('\'');
-        }
-        if position % 2 == 1 {
-            numbered.push_str(part);
-            continue;
-        }
-        for (position, piece) in part.split('$').enumerate() {
-            if position > 0 {
-                numbered.push('?');
-            }
-            numbered.push_str(piece);
-        }
-    }
-    numbered
 }
 
 /// A serialization failure, a deadlock, or a lock that was not had in time: the same transaction may succeed if
@@ -338,9 +300,17 @@ impl From<ValueRef<'_>> for Cell {
             ValueRef::Null => Cell::Null,
             ValueRef::Integer(value) => Cell::Int(value),
             ValueRef::Real(value) => Cell::Real(value),
-            ValueRef::Text(bytes) => Cell::Text(String::from_utf8_lossy(bytes).into_owned()),
+            ValueRef::Text(bytes) => Cell::Text(text(bytes)),
             ValueRef::Blob(bytes) => Cell::Bytes(bytes.to_vec()),
         }
+    }
+}
+
+/// Nearly always it is right as it is, which is faster to find out than to look for what is not.
+fn text(bytes: &[u8]) -> String {
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
     }
 }
 

@@ -154,6 +154,10 @@ impl WorkspaceItems {
 
 #[async_trait]
 impl ItemStore for WorkspaceItems {
+    fn is_one_database(&self) -> bool {
+        true
+    }
+
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError> {
         table.check_key(key)?;
         let key = key.clone();

@@ -1,7 +1,7 @@
 //! Dead letters: messages that were given up, until somebody sends them again or throws them away.
 
 use jiff::Timestamp;
-use tidings_kernel::{DeadLetter, Queue};
+use tidings_kernel::{DeadLetter, Delivery, Queue};
 
 use super::rows::{Held, count_of, new_id, time_of};
 use crate::database::{Database, DatabaseError, Param, Tx};
@@ -48,11 +48,11 @@ pub(super) fn bury(
 pub(super) fn bury_worn_out(
     tx: &mut Tx<'_>,
     queue: &Queue,
-    ids: &[String],
+    worn_out: &[Delivery],
     now: i64,
 ) -> Result<(), DatabaseError> {
     let never = format!("delivered {} times without an answer", queue.max_receives);
-    for id in ids {
+    for Delivery { id, .. } in worn_out {
         let sql =
             "INSERT INTO dead_letters (queue, id, receives, enqueued_at, died_at, reason, body)
              SELECT queue, id, receives - deferrals - 1, enqueued_at, $3, coalesce(last_error, $4), body

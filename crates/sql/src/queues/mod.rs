@@ -39,11 +39,12 @@ pub struct SqlQueues {
     database: Database,
     clock: Arc<dyn Clock>,
     busy: Arc<waiting::Busy>,
+    worn_out: Arc<waiting::WornOut>,
 }
 
 impl SqlQueues {
     pub fn new(database: Database, clock: Arc<dyn Clock>) -> Self {
-        Self { database, clock, busy: Arc::default() }
+        Self { database, clock, busy: Arc::default(), worn_out: Arc::default() }
     }
 
     fn now(&self) -> i64 {
@@ -74,8 +75,19 @@ impl Tx<'_> {
         workspace: &Workspace,
         change: &TimerChange,
     ) -> Result<(), EnqueueError> {
-        change.validate()?;
-        Ok(timers::change_all(self, &[NewTimer { workspace: workspace.as_str(), change }])?)
+        self.change_timers(workspace, std::slice::from_ref(change))
+    }
+
+    /// The same for several.
+    pub fn change_timers(
+        &mut self,
+        workspace: &Workspace,
+        changes: &[TimerChange],
+    ) -> Result<(), EnqueueError> {
+        changes.iter().try_for_each(TimerChange::validate)?;
+        let workspace = workspace.as_str();
+        let changes: Vec<_> = changes.iter().map(|change| NewTimer { workspace, change }).collect();
+        Ok(timers::change_all(self, &changes)?)
     }
 }
 
@@ -107,6 +119,10 @@ impl QueueEngine for SqlQueues {
     ) -> Result<Vec<Delivery>, QueueError> {
         request.validate()?;
         waiting::receive(self, queue, request).await
+    }
+
+    fn worn_out(&self, queue: &'static Queue) -> Vec<Delivery> {
+        self.worn_out.take(queue)
     }
 
     async fn acknowledge(

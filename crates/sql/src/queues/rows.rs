@@ -111,6 +111,14 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
+/// What was received.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) deliveries: Vec<Delivery>,
+    /// Those that came too often already. They are among the dead letters.
+    pub(super) worn_out: Vec<Delivery>,
+}
+
 /// Takes what is visible, the longest waiting first. Those that came too often already go to the dead letters
 /// instead.
 pub(super) fn take(
@@ -119,14 +127,14 @@ pub(super) fn take(
     max: usize,
     lease: Duration,
     now: i64,
-) -> Result<Vec<Delivery>, DatabaseError> {
+) -> Result<Taken, DatabaseError> {
     let mut deliveries = take_any(tx, queue, max, lease, now)?;
     let worn_out = deliveries.extract_if(.., |one| one.receives > queue.max_receives);
-    let worn_out: Vec<_> = worn_out.map(|delivery| delivery.id).collect();
+    let worn_out: Vec<_> = worn_out.collect();
     if !worn_out.is_empty() {
         dead::bury_worn_out(tx, queue, &worn_out, now)?;
     }
-    Ok(deliveries)
+    Ok(Taken { deliveries, worn_out })
 }
 
 /// Takes what is visible, however often it came.

@@ -3,7 +3,7 @@
 //! Whoever waits is woken by a commit that concerns the queue (`Database::wakes`), at the moment when a message that
 //! was held back becomes visible, and now and then in any case: a wake-up from another process can get lost.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use crate::database::Dialect;
 
 /// Somebody else is just taking what we saw. He may not succeed.
 const TAKEN_BY_ANOTHER: Duration = Duration::from_millis(5);
+/// So many worn-out messages are kept for whoever asks.
+const MOST_WORN_OUT: usize = 1_000;
 
 /// What speaks for a message being there before anybody has looked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +43,31 @@ impl Busy {
         } else {
             names.remove(queue.name);
         }
+    }
+}
+
+/// What was given up while it was received, until somebody asks for it.
+#[derive(Default)]
+pub(super) struct WornOut(Mutex<VecDeque<(&'static str, Delivery)>>);
+
+impl WornOut {
+    fn note(&self, queue: &Queue, worn_out: Vec<Delivery>) {
+        if worn_out.is_empty() {
+            return;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(worn_out.into_iter().map(|one| (queue.name, one)));
+        // Nobody may ever ask: what is in trouble is among the dead letters in any case.
+        let too_many = kept.len().saturating_sub(MOST_WORN_OUT);
+        drop(kept.drain(..too_many));
+    }
+
+    pub(super) fn take(&self, queue: &Queue) -> Vec<Delivery> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (his, others) = kept.drain(..).partition(|(name, _)| *name == queue.name);
+        *kept = others;
+        let his: VecDeque<(&str, Delivery)> = his;
+        his.into_iter().map(|(_, delivery)| delivery).collect()
     }
 }
 
@@ -116,9 +143,10 @@ async fn take(
     let taken = queues
         .database
         .write_committed(move |tx| rows::take(tx, queue, request.max, request.lease, now));
-    let taken = taken.await.map_err(queue_error)?;
-    queues.busy.note(queue, taken.len() == request.max);
-    Ok(taken)
+    let rows::Taken { deliveries, worn_out } = taken.await.map_err(queue_error)?;
+    queues.busy.note(queue, deliveries.len() == request.max);
+    queues.worn_out.note(queue, worn_out);
+    Ok(deliveries)
 }
 
 /// On either engine.

@@ -68,50 +68,6 @@ fn html_that_gmail_would_clip_is_warned_of() {
 }
 
 #[test]
-fn html_that_is_nested_very_deep_still_has_a_text() {
-    let made = rendered(&html(&format!("{}deep", "<div>".repeat(80_000))), json!({}));
-    assert!(made.text.contains("deep"));
-}
-
-#[test]
-fn ends_that_end_nothing_do_not_hide_how_deep_html_is() {
-    for unit in [
-        "<div></x>",
-        "<div></span>",
-        "<div><!-- </div> -->",
-        "<div><style></div></style>",
-        "<div title='</div>'>",
-        "<span><div></span>",
-        "<b><div></b>",
-        "<span><dd></span><span><li></span>",
-        "<li><dd>",
-    ] {
-        let html = format!("{}deep<br>down", unit.repeat(900));
-        assert!(crate::text::is_deep(&html), "{unit}");
-    }
-    let made = rendered(&html(&format!("{}deep", "<div></x>".repeat(50_000))), json!({}));
-    assert!(made.text.contains("deep"));
-}
-
-#[test]
-fn html_that_leaves_out_ends_keeps_its_layout() {
-    let list = format!("<ul>{}</ul>", "<li>one".repeat(501));
-    assert_eq!(rendered(&html(&list), json!({})).text.lines().count(), 501);
-    for unit in [
-        "<p>one",
-        "<table><tr><td>a<td>b<tr><th>c</table>",
-        "<dl><dt>a<dd>b</dl>",
-        "<ul><li>a<ul><li>b</ul><li>c</ul>",
-        "<select><option>a<option>b</select>",
-        "<div><p>a</div>",
-        "a<br>b<hr><img src=x><wbr>",
-        "<a href=x><b>c</b></a>",
-    ] {
-        assert!(!crate::text::is_deep(&unit.repeat(600)), "{unit}");
-    }
-}
-
-#[test]
 fn other_lines_stand_in_the_place_of_a_template_s_own() {
     let source =
         Source { preheader: Some("own".to_owned()), ..html("<body><p>{{ a }}</p></body>") };

@@ -17,6 +17,7 @@ use crate::trouble::Trouble;
 use checkpoint::{Mark, Position};
 pub(super) use shard::Bookmarks;
 use shard::ShardReader;
+pub use shard::TRIMMED_METRIC;
 
 impl Store {
     pub(super) async fn read_changes(
@@ -32,11 +33,13 @@ impl Store {
         let mut position = Position::new(table, gone(&marks, &shards));
         let mut batch = ChangeBatch::default();
         let reader = ShardReader { store: self, table, consumer, arn };
+        reader.notice_gone(&marks, &shards);
         // Whoever comes first takes what room there is, so each call begins with another shard.
         let mut waiting = shards.clone();
         waiting.rotate_left(self.bookmarks.turn() % shards.len().max(1));
         let ids: HashSet<_> = shards.iter().filter_map(|shard| shard.shard_id()).collect();
-        self.bookmarks.forget_all_but(table, &ids);
+        let known = ids.iter().copied().chain(marks.keys().map(String::as_str)).collect();
+        self.bookmarks.forget_all_but(table, &known);
         let finished_before = marks.iter().filter(|(_, mark)| **mark == Mark::Finished);
         let mut finished: HashSet<String> = finished_before.map(|(id, _)| id.clone()).collect();
         while batch.changes.len() < limit

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_dynamodbstreams::operation::get_records::GetRecordsOutput;
-use aws_sdk_dynamodbstreams::types::{Identity, Record, ShardIteratorType};
+use aws_sdk_dynamodbstreams::types::{Identity, Record, Shard, ShardIteratorType};
 use tidings_kernel::{Change, ChangeKind, StoreError, Table};
 
 use super::checkpoint::Mark;
@@ -18,6 +18,9 @@ const MAX_RECORDS: usize = 1000;
 /// An empty answer does not mean that there is nothing: DynamoDB looks only so far for each. Who begins anew
 /// follows a few; who has a bookmark goes on next time.
 const EMPTY_ANSWERS: u32 = 4;
+
+/// How often a stream did not have any more what comes after a checkpoint, or may not have had it.
+pub const TRIMMED_METRIC: &str = "tidings_stream_trimmed_total";
 
 /// Who signs the deletions of items past their TTL.
 const TTL_PRINCIPAL: &str = "dynamodb.amazonaws.com";
@@ -51,7 +54,7 @@ impl Bookmarks {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Forgets the shards that a table's stream no longer has.
+    /// Forgets the shards that a table's stream no longer has, and no checkpoint either.
     pub(super) fn forget_all_but(&self, table: &Table, shards: &HashSet<&str>) {
         let is_kept = |(of, _, shard): &(&str, String, String)| {
             *of != table.name || shards.contains(&**shard)
@@ -130,9 +133,13 @@ impl ShardReader<'_> {
                 }
                 Answer::Trimmed => {
                     patience -= 1;
+                    self.trimmed(shard);
                     place = self.oldest(shard).await?.map(Place::At);
                 }
-                Answer::Gone => place = None,
+                Answer::Gone => {
+                    self.trimmed(shard);
+                    place = None;
+                }
             }
         }
         let place = place.unwrap_or(Place::End);
@@ -190,8 +197,14 @@ impl ShardReader<'_> {
         match request.sequence_number(sequence).send().await.map_err(Trouble::new) {
             Ok(answer) => Ok(answer.shard_iterator),
             Err(trouble) => match trouble.code() {
-                Some("TrimmedDataAccessException") => self.oldest(shard).await,
-                Some("ResourceNotFoundException") => Ok(None),
+                Some("TrimmedDataAccessException") => {
+                    self.trimmed(shard);
+                    self.oldest(shard).await
+                }
+                Some("ResourceNotFoundException") => {
+                    self.trimmed(shard);
+                    Ok(None)
+                }
                 _ => Err(trouble.of_read()),
             },
         }
@@ -206,6 +219,35 @@ impl ShardReader<'_> {
                 Some("ResourceNotFoundException") => Ok(None),
                 _ => Err(trouble.of_read()),
             },
+        }
+    }
+
+    /// A stream keeps a day. What was not read by then is never told, and what should have followed from it has to be found otherwise.
+    fn trimmed(&self, shard: &str) {
+        let (table, consumer) = (self.table.name, self.consumer);
+        metrics::counter!(TRIMMED_METRIC, "table" => table, "consumer" => consumer.to_owned())
+            .increment(1);
+        tracing::warn!(
+            workspace = %self.store.workspace,
+            table,
+            consumer,
+            shard,
+            "The stream of {table} has been trimmed after where {consumer} was: what has expired since may not have been told"
+        );
+    }
+
+    /// Shards that were not read to their end when they went.
+    pub(super) fn notice_gone(&self, marks: &HashMap<String, Mark>, shards: &[Shard]) {
+        for (id, mark) in marks {
+            let Mark::After(sequence) = mark else { continue };
+            let is_there = shards.iter().any(|shard| shard.shard_id() == Some(id));
+            if is_there || matches!(self.bookmark(id, Some(sequence)), Some(Place::End)) {
+                continue;
+            }
+            self.trimmed(id);
+            // Until its checkpoint goes, with the next change, it is told no more.
+            let checkpoint = Some(sequence.clone());
+            self.set_bookmark(id, Bookmark { checkpoint, place: Place::End });
         }
     }
 

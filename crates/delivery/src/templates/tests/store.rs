@@ -1,6 +1,6 @@
 //! Versions, which of them is active, and who meets whom.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tidings_access::Limit;
@@ -10,7 +10,7 @@ use tidings_testbed::{Bed, each_store};
 use super::{draft, dump, html, key, object, save, text, told};
 use crate::templates::{
     Activate, ActivateError, Content, MAX_STORED, Pick, Put, Status, Templates, Then, activate,
-    deactivate, find, list, put, validate, versions,
+    compare, deactivate, find, list, put, validate, versions,
 };
 
 each_store!(
@@ -25,7 +25,21 @@ each_store!(
     faults_write_nothing,
     what_was_put_comes_back,
     an_item_must_fit,
+    a_key_that_reminders_have_is_refused_before_anything_is_written,
 );
+
+async fn a_key_that_reminders_have_is_refused_before_anything_is_written(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut theirs = tables::EMAIL_TRACKING.bare_item(&key("first").version(1));
+    theirs.set("content_type", "text");
+    let theirs = tidings_kernel::Put::new(&tables::EMAIL_TRACKING, theirs);
+    cx.items().await.unwrap().put(theirs).await.unwrap();
+    let wanted = || Put { key: key("first"), content: text("s", "x"), then: Then::Activate };
+    let looked = compare(&cx, &wanted(), &BTreeMap::new()).await.unwrap_err();
+    assert!(told(looked).contains("a template of reminders has this name"));
+    let refused = put(&cx, wanted()).await.unwrap_err();
+    assert!(told(refused).contains("a template of reminders has this name"));
+}
 
 async fn a_version_is_the_item_of_the_seed(bed: &Bed) {
     let cx = bed.cx().await;

@@ -172,6 +172,11 @@ async fn labels_stand_for_values(bed: &Bed) {
     profile(&cx, &ada(), json!({"plan": "unknown"})).await;
     let all = variables(&cx, &template, json!({})).await;
     assert_eq!((all.get("planName"), all.get("otherName")), (Some(&json!("unknown")), None));
+    let of = |all: &Map<String, Value>| all.get("planName").cloned();
+    let said = variables(&cx, &template, json!({"plan": "pro"})).await;
+    assert_eq!(of(&said), Some(json!("Professional")), "of what the message says");
+    let said = variables(&cx, &template, json!({"plan": "pro", "planName": "Ours"})).await;
+    assert_eq!(of(&said), Some(json!("Ours")));
     let faults = DisplayNames::parse(object(json!({"plan": {}, "aName": 1, "bName": {"x": 2}})));
     let fields: Vec<String> = faults.unwrap_err().into_iter().map(|fault| fault.field).collect();
     assert_eq!(fields, ["aName", "bName.x", "plan"]);

@@ -125,7 +125,7 @@ fn promise<'n>(
     cx: &Cx,
     made: impl Iterator<Item = (MessageId, &'n New)>,
 ) -> Result<(), DatabaseError> {
-    let mut messages = Vec::new();
+    let (mut messages, mut timers) = (Vec::new(), Vec::new());
     for (id, new) in made.filter(|(_, new)| new.skip_reason.is_none()) {
         let body = envelope(id, new.client, &new.key)?;
         let queue = new.purpose.queue();
@@ -133,9 +133,12 @@ fn promise<'n>(
             None => messages.push(Outgoing::new(queue, body)),
             Some(due) => {
                 let timer = Timer { key: timer_key(id), due, queue, body };
-                tx.change_timer(cx.workspace(), &TimerChange::Arm(timer)).map_err(in_database)?;
+                timers.push(TimerChange::Arm(timer));
             }
         }
+    }
+    if !timers.is_empty() {
+        tx.change_timers(cx.workspace(), &timers).map_err(in_database)?;
     }
     if messages.is_empty() {
         return Ok(());

@@ -13,14 +13,17 @@ use tokio::sync::Notify;
 use super::accept::suppress;
 use super::{World, delivery};
 use crate::ledger::marks::{self, Mark};
-use crate::transactional::{Find, Settle, Settled, Status, settle};
+use crate::transactional::{Find, MessageId, Settle, Settled, Status, settle};
 
 each_store!(
-    a_provider_that_never_takes_a_message_fails_it_before_the_queue_gives_up,
+    a_message_survives_a_day_of_not_now_and_is_sent_once,
+    a_provider_that_never_takes_a_message_fails_it_after_a_day,
     a_provider_that_is_away_costs_nothing,
     what_waits_for_a_connection_is_not_claimed,
     a_provider_that_always_throttles_one_message_fails_it_in_the_end,
+    a_message_that_waits_is_not_sent_early_for_a_second_envelope,
     a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue,
+    a_late_not_now_to_what_was_called_uncertain_waits_too,
     an_event_before_the_answer_makes_no_second_line_of_the_send_log,
     what_was_uncertain_is_counted_when_it_is_known_to_be_sent,
     a_new_key_signs_within_a_minute,
@@ -50,26 +53,80 @@ impl Sender for Meanwhile {
     }
 }
 
+/// What somebody else does who thinks that the claimant is gone.
+const UNCERTAIN: &str = "UPDATE transactional_messages
+    SET status = 'uncertain', claimed_by = NULL, claimed_until = NULL";
+
 fn meanwhile(world: &mut World<'_>, sql: &'static str, answer: Result<Accepted, SendError>) {
     let database = world.bed.access.database().clone();
     world.worker.sender = Arc::new(Meanwhile { database, sql: Mutex::new(Some(sql)), answer });
 }
 
-async fn a_provider_that_never_takes_a_message_fails_it_before_the_queue_gives_up(bed: &Bed) {
-    let world = World::new(bed).await;
-    let id = world.accepted("ada@example.org").await;
-    for _ in 0..20 {
+/// Works through so many hours in which a provider says "not now" so often, and tells what the message is after each.
+async fn statuses_while_not_now(world: &World<'_>, id: MessageId, times: usize) -> Vec<Status> {
+    for _ in 0..times {
         world.provider.answers(SendError::Later("451 try again".to_owned()));
     }
-    for _ in 0..20 {
-        world.work().await;
-        bed.advance(24 * 60).await;
+    let mut statuses = Vec::new();
+    for _ in 0..27 {
+        for _ in 0..4 {
+            world.work().await;
+            world.bed.advance(15).await;
+        }
+        statuses.push(world.status(id).await);
     }
+    statuses
+}
+
+async fn a_message_survives_a_day_of_not_now_and_is_sent_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let statuses = statuses_while_not_now(&world, id, 9).await;
+    assert_eq!(statuses[..24], [Status::Queued; 24]);
+    assert_eq!(statuses[26], Status::Sent);
+    assert_eq!((world.found(id).await.message.attempts, world.provider.taken_of(id)), (10, 1));
+}
+
+async fn a_provider_that_never_takes_a_message_fails_it_after_a_day(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let statuses = statuses_while_not_now(&world, id, 20).await;
+    assert_eq!(statuses[..24], [Status::Queued; 24]);
     let message = world.found(id).await.message;
     assert_eq!((message.status, message.attempts), (Status::Failed, 10));
     assert_eq!(message.last_error.as_deref(), Some("not taken now: 451 try again"));
     let depth = bed.queues.depth(&queues::TRANSACTIONAL_EMAIL).await.unwrap();
     assert_eq!((depth.ready, depth.dead), (0, 0));
+}
+
+/// PostgreSQL alone can be told to say that it is away.
+#[tokio::test]
+async fn an_answer_waits_for_a_database_that_is_away_for_a_moment() {
+    let bed = Bed::postgres().await;
+    let world = World::new(&bed).await;
+    let id = world.accepted("ada@example.org").await;
+    world.run("CREATE SEQUENCE tries").await;
+    // A sequence counts on, also in what is not committed.
+    world
+        .run(
+            "CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS '
+             BEGIN
+                IF nextval(''tries'') <= 6 THEN RAISE EXCEPTION ''away'' USING ERRCODE = ''57P03''; END IF;
+                RETURN NEW;
+             END'",
+        )
+        .await;
+    world
+        .run(
+            "CREATE TRIGGER away BEFORE UPDATE ON transactional_messages
+             FOR EACH ROW WHEN (NEW.status = 'sent') EXECUTE FUNCTION away()",
+        )
+        .await;
+    let envelope = world.envelope(id).await;
+    tokio::time::pause();
+    assert_eq!(world.handle(&envelope).await, Outcome::Done);
+    assert_eq!(world.status(id).await, Status::Sent);
+    assert_eq!(world.provider.taken_of(id), 1);
 }
 
 async fn a_provider_that_is_away_costs_nothing(bed: &Bed) {
@@ -92,6 +149,32 @@ async fn a_provider_that_is_away_costs_nothing(bed: &Bed) {
     assert_eq!(world.status(id).await, Status::Sent);
 }
 
+/// As on SQS, which holds a message back for a quarter of an hour at most.
+async fn a_message_that_waits_is_not_sent_early_for_a_second_envelope(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let envelope = world.envelope(id).await;
+    for (error, seconds) in [
+        (SendError::Later("451 try again".to_owned()), 60),
+        (SendError::Later("451 try again".to_owned()), 5 * 60),
+        (SendError::Closed("connection refused".to_owned()), 60),
+    ] {
+        world.provider.answers(error);
+        let left = |outcome: Outcome| match outcome {
+            Outcome::Wait { after, .. } => after.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(left(world.handle(&envelope).await), seconds);
+        bed.clock.advance(jiff::Span::new().seconds(20));
+        assert_eq!(left(world.handle(&envelope).await), seconds - 20);
+        assert_eq!((world.status(id).await, world.provider.taken_of(id)), (Status::Queued, 0));
+        let rest = i64::try_from(seconds).unwrap() - 20;
+        bed.clock.advance(jiff::Span::new().seconds(rest));
+    }
+    assert_eq!(world.handle(&envelope).await, Outcome::Done);
+    assert_eq!((world.status(id).await, world.provider.taken_of(id)), (Status::Sent, 1));
+}
+
 /// A provider that carries one message at a time, and holds each until it is let go.
 #[derive(Default)]
 struct Narrow {
@@ -112,7 +195,7 @@ impl Sender for Narrow {
     async fn send(&self, _: &Mail) -> Result<Accepted, SendError> {
         self.arrived.notify_one();
         self.go.notified().await;
-        Ok(Accepted { provider_id: None })
+        Ok(Accepted::by_all(None))
     }
 }
 
@@ -159,15 +242,13 @@ async fn a_provider_that_always_throttles_one_message_fails_it_in_the_end(bed: &
 }
 
 async fn a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queue(bed: &Bed) {
-    let uncertain = "UPDATE transactional_messages
-        SET status = 'uncertain', claimed_by = NULL, claimed_until = NULL";
     let waiting = async || bed.queues.depth(&queues::TRANSACTIONAL_EMAIL).await.unwrap().ready;
     let slower = SendError::Throttled { reason: "slow".to_owned(), retry_after: None };
     let mut world = World::new(bed).await;
     let id = world.accepted("ada@example.org").await;
     let envelope = world.envelope(id).await;
     for (count, error) in [(2, SendError::Later("451".to_owned())), (3, slower)] {
-        meanwhile(&mut world, uncertain, Err(error));
+        meanwhile(&mut world, UNCERTAIN, Err(error));
         world.handle(&envelope).await;
         assert_eq!(world.status(id).await, Status::Queued);
         assert_eq!(
@@ -175,12 +256,30 @@ async fn a_late_answer_to_what_was_called_uncertain_brings_it_back_into_the_queu
             count,
             "whoever called it uncertain has acknowledged the first"
         );
+        bed.clock.advance(jiff::Span::new().minutes(1));
     }
     // While it is ours, the message of the queue is as well.
     world.worker.sender = Arc::clone(&world.provider) as Arc<dyn Sender>;
     world.provider.answers(SendError::Later("451".to_owned()));
     world.handle(&envelope).await;
     assert_eq!(waiting().await, 3);
+}
+
+async fn a_late_not_now_to_what_was_called_uncertain_waits_too(bed: &Bed) {
+    let mut world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    world.run("DELETE FROM queue_messages").await;
+    let envelope = world.envelope(id).await;
+    meanwhile(&mut world, UNCERTAIN, Err(SendError::Later("451".to_owned())));
+    world.handle(&envelope).await;
+    world.worker.sender = Arc::clone(&world.provider) as Arc<dyn Sender>;
+    for _ in 0..2 {
+        world.work().await;
+        assert_eq!((world.status(id).await, world.provider.taken_of(id)), (Status::Queued, 0));
+        bed.clock.advance(jiff::Span::new().seconds(30));
+    }
+    world.work().await;
+    assert_eq!((world.status(id).await, world.provider.taken_of(id)), (Status::Sent, 1));
 }
 
 async fn an_event_before_the_answer_makes_no_second_line_of_the_send_log(bed: &Bed) {
@@ -190,7 +289,7 @@ async fn an_event_before_the_answer_makes_no_second_line_of_the_send_log(bed: &B
     // The event's own worker has decided where the line is.
     let event = "UPDATE transactional_messages
         SET status = 'sent', sent_at = 1782907100000, logged_at = 1782907100000";
-    meanwhile(&mut world, event, Ok(Accepted { provider_id: Some("p-1".to_owned()) }));
+    meanwhile(&mut world, event, Ok(Accepted::by_all(Some("p-1".to_owned()))));
     for _ in 0..2 {
         assert_eq!(world.handle(&envelope).await, Outcome::Done);
     }

@@ -3,12 +3,15 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tidings_kernel::EmailAddress;
-use tidings_people::contacts;
+use futures_util::future::BoxFuture;
+use tidings_kernel::{EmailAddress, Query, tables};
+use tidings_people::{contacts, keys};
 use tidings_sql::{DatabaseError, Param};
-use tidings_testbed::{Bed, each_store};
+use tidings_testbed::{Bed, each_store, interrupted_at};
 
 use super::World;
+use crate::ledger::Source;
+use crate::sent::{self, Line};
 use crate::transactional::{AcceptError, MessageId, Send, Status};
 
 each_store!(
@@ -19,6 +22,7 @@ each_store!(
     a_body_from_before_the_erasure_is_still_understood,
     only_the_erased_is_forgotten,
     a_message_that_comes_while_somebody_is_erased_is_not_his,
+    whoever_is_erased_while_his_line_is_written_has_none,
 );
 
 fn ada() -> EmailAddress {
@@ -78,6 +82,48 @@ async fn a_copy_to_somebody_erased_is_not_sent_and_not_kept(bed: &Bed) {
     let again = world.accept(send).await.unwrap();
     assert!(again.replayed && again.id == id);
     assert_eq!(world.work().await, 0);
+}
+
+/// The erasure comes before each call of the items, from its beginning to its end.
+async fn whoever_is_erased_while_his_line_is_written_has_none(bed: &Bed) {
+    let world = World::new(bed).await;
+    for (place, has_profile) in (0..8).flat_map(|place| [(place, true), (place, false)]) {
+        let id = world.accepted("ada@example.org").await;
+        let cx = bed.cx().await;
+        if has_profile {
+            let upsert = contacts::Upsert {
+                email: ada(),
+                first_name: None,
+                attributes: contacts::Attributes::default(),
+                tags: None,
+            };
+            contacts::upsert(&cx, upsert).await.unwrap();
+        }
+        let within = cx.clone();
+        let happens = move || -> BoxFuture<'static, ()> {
+            let cx = within.clone();
+            Box::pin(async move {
+                contacts::erase(&cx, &ada()).await.unwrap();
+            })
+        };
+        let line = Line {
+            email: ada(),
+            at: cx.now(),
+            source: Source::Transactional(id.get()),
+            subject: "Your receipt".to_owned(),
+            template_key: None,
+            sequence_id: None,
+            awaited: false,
+            provider_message_id: None,
+        };
+        let racing = interrupted_at(bed, &cx, place, happens).await;
+        sent::record(&racing, &line, None).await.unwrap();
+        let items = Query::new(&tables::MAIN, keys::subscriber(&ada())).limit(10);
+        let items = cx.items().await.unwrap().query(items).await.unwrap().items;
+        let known = contacts::is_known(&cx, &ada()).await.unwrap();
+        assert!(known || items.is_empty(), "{place} {has_profile}: {items:?}");
+        world.erase().await;
+    }
 }
 
 async fn what_was_sent_names_the_erased_no_more(bed: &Bed) {

@@ -2,8 +2,10 @@
 
 mod accept;
 mod answers;
+mod copies;
 mod crash;
 mod erased;
+mod given_up;
 mod manage;
 mod sequences;
 mod test_send;
@@ -75,6 +77,13 @@ impl Provider {
         self.answers.lock().unwrap().push_back(Err(error));
     }
 
+    /// Takes the next message, but not for these.
+    pub(super) fn leaves_out(&self, left_out: &[(&str, SendError)]) {
+        let left_out = left_out.iter().map(|(to, why)| (to.parse().unwrap(), why.clone()));
+        let accepted = Accepted { provider_id: None, left_out: left_out.collect() };
+        self.answers.lock().unwrap().push_back(Ok(accepted));
+    }
+
     pub(super) fn taken(&self) -> Vec<Mail> {
         self.taken.lock().unwrap().clone()
     }
@@ -104,7 +113,7 @@ impl Sender for Provider {
             taken.len()
         };
         self.pass(Place::AfterTaking).await;
-        answer.unwrap_or_else(|| Ok(Accepted { provider_id: Some(format!("p-{taken}")) }))
+        answer.unwrap_or_else(|| Ok(Accepted::by_all(Some(format!("p-{taken}")))))
     }
 }
 

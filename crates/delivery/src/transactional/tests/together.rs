@@ -88,3 +88,50 @@ async fn who_goes_away_has_written_it_down_all_the_same(bed: &Bed) {
     }
     assert_eq!(world.count("transactional_messages").await, 2);
 }
+
+/// PostgreSQL alone counts them: there each statement is a round trip.
+#[tokio::test]
+async fn a_go_of_many_messages_is_one_statement_for_each_table() {
+    let bed = Bed::postgres().await;
+    let world = World::new(&bed).await;
+    let tables = [
+        "leads",
+        "channel_identities",
+        "lead_organizations",
+        "transactional_messages",
+        "message_addresses",
+        "queue_messages",
+        "timers",
+    ];
+    // A sequence counts each statement, however many rows it has.
+    for table in tables {
+        world.run(&format!("CREATE SEQUENCE {table}_statements")).await;
+        world
+            .run(&format!(
+                "CREATE FUNCTION count_{table}() RETURNS trigger LANGUAGE plpgsql AS
+                 'BEGIN PERFORM nextval(''{table}_statements''); RETURN NULL; END'"
+            ))
+            .await;
+        world
+            .run(&format!(
+                "CREATE TRIGGER count_statements AFTER INSERT ON {table}
+                 FOR EACH STATEMENT EXECUTE FUNCTION count_{table}()"
+            ))
+            .await;
+    }
+    let later = bed.access.now().checked_add(jiff::SignedDuration::from_hours(1)).unwrap();
+    let sends = (0..32).map(|number| {
+        let mut send = world.keyed(&format!("p{number}@example.org"), &format!("k-{number}"));
+        send.cc = vec![format!("copy{number}@example.org").parse().unwrap()];
+        send.scheduled_at = (number % 2 == 0).then_some(later);
+        send
+    });
+    let cx = bed.cx().await;
+    for answer in world.messages.accept_many(&cx, sends.collect()).await.unwrap() {
+        answer.unwrap();
+    }
+    for table in tables {
+        let counted = format!("{table}_statements WHERE is_called AND last_value = 1");
+        assert_eq!(world.count(&counted).await, 1, "{table}");
+    }
+}

@@ -18,6 +18,7 @@ each_store!(
     what_has_its_end_is_acknowledged_without_the_provider,
     a_suppression_that_came_after_acceptance_counts,
     what_was_refused_for_good_is_failed,
+    where_nobody_is_a_message_comes_back_and_that_is_told_once,
     what_was_not_taken_is_sent_later_as_it_was_rendered_first,
     a_closed_provider_costs_no_try,
     no_answer_is_uncertain_and_never_sent_again,
@@ -138,6 +139,31 @@ async fn what_was_refused_for_good_is_failed(bed: &Bed) {
     assert_eq!(world.work().await, 0);
 }
 
+async fn where_nobody_is_a_message_comes_back_and_that_is_told_once(bed: &Bed) {
+    let world = World::new(bed).await;
+    let id = world.accepted("ada@example.org").await;
+    let reason = "550 5.1.1 no such user to RCPT".to_owned();
+    world.provider.answers(SendError::NoSuchAddress { reason, status: "5.1.1".to_owned() });
+    world.work().await;
+    let message = world.found(id).await.message;
+    assert_eq!(
+        (message.status, message.times.bounced_at),
+        (Status::Bounced, Some(bed.access.now()))
+    );
+    assert!(message.last_error.unwrap().contains("no such user"));
+    world.handle(&world.envelope(id).await).await;
+    assert!(world.provider.taken().is_empty());
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'ses-webhooks'";
+    let rows = bed.access.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows: Vec<tidings_sql::Row> =
+        rows.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
+    let [row] = rows.as_slice() else { panic!("it is told once: {}", rows.len()) };
+    let told: serde_json::Value = serde_json::from_str(row.text(0).unwrap()).unwrap();
+    assert_eq!(told["provider_event_id"], format!("t-{id}:turned-away:1"));
+    assert_eq!(told["metadata"]["recipients"][0]["email"], "ada@example.org");
+    assert_eq!(told["metadata"]["recipients"][0]["status"], "5.1.1");
+}
+
 async fn what_was_not_taken_is_sent_later_as_it_was_rendered_first(bed: &Bed) {
     let world = World::new(bed).await;
     let id = world.accepted("ada@example.org").await;
@@ -170,6 +196,7 @@ async fn a_closed_provider_costs_no_try(bed: &Bed) {
             other => panic!("{other:?}"),
         }
         assert_eq!(world.status(id).await, Status::Queued);
+        bed.clock.advance(jiff::Span::new().seconds(i64::try_from(expected).unwrap()));
     }
     assert_eq!(world.handle(&envelope).await, Outcome::Done);
     assert_eq!(world.status(id).await, Status::Sent);
@@ -265,7 +292,7 @@ async fn an_event_that_is_quicker_than_the_answer_is_kept(bed: &Bed) {
         .await;
     let now = bed.access.now();
     let marked = bed.access.database().write(move |tx| {
-        crate::transactional::marks::accepted(tx, &row, ("test", Some("p-9")), now)
+        crate::transactional::marks::accepted(tx, &row, ("test", Some("p-9"), &[]), now)
     });
     let taken = marked.await.map_err(|error: tidings_sql::DatabaseError| error).unwrap();
     let taken = taken.unwrap();

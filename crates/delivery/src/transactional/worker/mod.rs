@@ -6,12 +6,15 @@
 //! message either untouched or uncertain, and never sent twice.
 //! The queue keeps its message until the send log has its line.
 
+mod copies;
+mod given_up;
 mod prepare;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::TransactionalEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
@@ -21,6 +24,7 @@ use tokio::sync::Semaphore;
 
 use self::prepare::Ready;
 use super::Status;
+use super::copies::LateCopy;
 use super::letter::{self, Text};
 use super::manage::is_key_of;
 use super::marks::{self, Frozen};
@@ -30,6 +34,8 @@ use super::store::{self, Sendable};
 use super::{reminder, sequence};
 use crate::eligibility::{self, Verdict};
 use crate::ledger::answers::{self, Refusal};
+use crate::ledger::insist;
+use crate::ledger::turned_away::{self, TurnedAway};
 use crate::links::Links;
 use crate::pace::Pace;
 use crate::sent::{self, Line};
@@ -39,8 +45,6 @@ use crate::templates::Templates;
 const A_MOMENT: Duration = Duration::from_secs(5);
 /// How long a message waits while a store cannot be used. It may be for as long as that takes.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
-/// How often an answer is written down before it is given up, which leaves the message uncertain.
-const TRIES: usize = 3;
 
 /// What a worker stands on. Clones share it.
 #[derive(Clone)]
@@ -92,6 +96,18 @@ impl Work<TransactionalEmail> for Bounded {
             }
         }
     }
+
+    async fn given_up(&self, message: TransactionalEmail, reason: &str) {
+        let id = message.transactional_message_id;
+        if let Err(error) = self.worker.give_up(&message, reason).await {
+            let error = tidings_kernel::causes(&error);
+            tracing::error!(
+                message.id = id,
+                error,
+                "Message {id} was given up, and could not be marked"
+            );
+        }
+    }
 }
 
 impl Worker {
@@ -105,7 +121,9 @@ impl Worker {
         else {
             return Ok(Outcome::retry(format!("there is no transactional message {id}")));
         };
-        if row.client.get() != message.client_id || !is_key_of(&row, &message.idempotency_key) {
+        if row.client.get() != message.client_id
+            || !is_key_of((row.id, &row.key), &message.idempotency_key)
+        {
             return Ok(Outcome::dead(format!(
                 "transactional message {id} is another client's, or has another idempotency key"
             )));
@@ -113,7 +131,10 @@ impl Worker {
         let now = self.access.now();
         match rules::next(&row.state, now) {
             Step::Acknowledge => Ok(Outcome::Done),
-            Step::Log => self.log(&row).await,
+            Step::Log => {
+                self.log(&row).await?;
+                self.see_to_copies(&row, places).await
+            }
             Step::Wait(after) => {
                 Ok(Outcome::wait(format!("message {id} is not to be sent now"), after))
             }
@@ -131,6 +152,15 @@ impl Worker {
                 }
                 tracing::warn!(message.id = id, "Nobody knows whether message {id} was sent");
                 Ok(Outcome::Done)
+            }
+            Step::Revive => {
+                let gone = row.clone();
+                let revived = self.mark(move |tx| marks::revived(tx, &gone, now)).await?;
+                if !revived {
+                    return Ok(Outcome::Done);
+                }
+                tracing::info!(message.id = id, "Message {id} was given up, and is tried again");
+                self.send(row, places).await
             }
             Step::Send => self.send(row, places).await,
         }
@@ -177,7 +207,13 @@ impl Worker {
         let answer = self.sender.send(&ready.mail).await;
         drop(place);
         match answer {
-            Ok(accepted) => self.accepted(&cx, row, ready.content, accepted).await,
+            Ok(accepted) => {
+                let row = self.accepted(&cx, row, ready.content, accepted).await?;
+                let Some(row) = row else { return Ok(Outcome::Done) };
+                self.log(&row).await?;
+                // Copies are made of what the row says then: this one is from before it was rendered.
+                Ok(self.after(&row, Some(&row.late_copies)))
+            }
             Err(error) => self.refused(&cx, &row, &error).await,
         }
     }
@@ -198,34 +234,43 @@ impl Worker {
         claim.await
     }
 
+    /// The row as it is now. `None` if it did not wait for this answer.
     async fn accepted(
         &self,
         cx: &Cx,
         mut row: Sendable,
         content: Text,
         accepted: Accepted,
-    ) -> Result<Outcome, StorageError> {
+    ) -> Result<Option<Sendable>, StorageError> {
         let (provider, now) = (self.sender.name(), self.access.now());
         let (cx, claimed, provider_id) = (cx.clone(), row.clone(), accepted.provider_id.clone());
+        let left_out = accepted.left_out;
+        let refused: Vec<_> =
+            left_out.iter().map(|(to, error)| LateCopy::refused(to, error, now)).collect();
         let known = self.insist(move |tx| {
-            let known = marks::accepted(tx, &claimed, (provider, provider_id.as_deref()), now)?;
+            let answer = (provider, provider_id.as_deref(), refused.as_slice());
+            let known = marks::accepted(tx, &claimed, answer, now)?;
             if known.is_some() {
                 news::tell(&cx, tx, &claimed, &News::Sent, now)?;
                 reminder::tell_of(tx, &claimed, now)?;
+                for (to, error) in &left_out {
+                    tell_turned_away(tx, &claimed, (Some(to.as_str()), error), now)?;
+                }
             }
             Ok(known)
         });
         let Some(known) = known.await? else {
             let id = row.id;
             tracing::warn!(message.id = %id, "An answer for message {id} came when it had its end");
-            return Ok(Outcome::Done);
+            return Ok(None);
         };
         tracing::info!(message.id = %row.id, provider, "Message {} accepted by {provider}", row.id);
         row.content = Some(store::Source { subject: content.subject, html: None, text: None });
         row.email = known.email;
         row.provider_message_id = accepted.provider_id;
         row.logged_at = Some(known.logged_at);
-        self.log(&row).await
+        row.late_copies = known.late_copies;
+        Ok(Some(row))
     }
 
     async fn refused(
@@ -237,30 +282,40 @@ impl Worker {
         let id = row.id;
         let before = u32::try_from(row.attempts).unwrap_or(u32::MAX - 1);
         let (refusal, provider) = (answers::refused_again(error, before), self.sender.name());
-        let (claimed, text, now) = (row.clone(), error.to_string(), self.access.now());
+        let (claimed, said, now) = (row.clone(), error.clone(), self.access.now());
         let (cx, decided) = (cx.clone(), refusal.clone());
         let known = self.insist(move |tx| {
+            let text = said.to_string();
             let became = marks::refused(tx, &claimed, &decided, (provider, &text), now)?;
-            if became == Some(Status::Failed) {
+            let status = became.map(|(status, _)| status);
+            if status == Some(Status::Failed) {
                 news::tell(&cx, tx, &claimed, &News::Failed, now)?;
             }
-            if matches!(became, Some(Status::Failed | Status::Uncertain)) {
+            if matches!(status, Some(Status::Failed | Status::Bounced | Status::Uncertain)) {
                 reminder::tell_of(tx, &claimed, now)?;
+            }
+            if status == Some(Status::Bounced) {
+                tell_turned_away(tx, &claimed, (claimed.email.as_deref(), &said), now)?;
             }
             Ok(became)
         });
         let became = known.await?;
         // What the provider said is in the row: it may name a person.
         Ok(match refusal {
-            Refusal::Again if became == Some(Status::Failed) => {
+            Refusal::Again if matches!(became, Some((Status::Failed, _))) => {
                 tracing::warn!(message.id = %id, provider, "Message {id} was refused too often");
                 Outcome::Done
             }
-            Refusal::Failed => {
+            Refusal::Failed | Refusal::Bounced => {
                 tracing::info!(message.id = %id, provider, "Message {id} was refused for good");
                 Outcome::Done
             }
-            Refusal::Again => Outcome::retry(format!("the provider did not take message {id} now")),
+            // It does not count as a delivery of the queue: the row counts by itself, and the queue would not wait as long.
+            Refusal::Again => {
+                let times = became.map_or(1, |(_, times)| times);
+                let reason = format!("the provider did not take message {id} now");
+                Outcome::wait(reason, answers::not_now(times))
+            }
             Refusal::Later(after) => {
                 Outcome::wait(format!("the provider takes no mail now; message {id} waits"), after)
             }
@@ -272,11 +327,11 @@ impl Worker {
     }
 
     /// Sees that the send log has its line.
-    async fn log(&self, row: &Sendable) -> Result<Outcome, StorageError> {
+    async fn log(&self, row: &Sendable) -> Result<(), StorageError> {
         // Who was erased in the meantime has no log.
         let email = row.email.as_deref().and_then(|text| text.parse().ok());
         let (Some(email), Some(cx)) = (email, self.access.working_for(row.workspace).await?) else {
-            return Ok(Outcome::Done);
+            return Ok(());
         };
         let at = match row.logged_at {
             Some(at) => at,
@@ -295,8 +350,7 @@ impl Worker {
             awaited: row.purpose.is_awaited_part(),
             provider_message_id: row.provider_message_id.clone(),
         };
-        sent::record(&cx, &line, self.settings.ttl_days).await?;
-        Ok(Outcome::Done)
+        sent::record(&cx, &line, self.settings.ttl_days).await.map(drop)
     }
 
     async fn fail(&self, cx: &Cx, row: &Sendable, why: &str) -> Result<Outcome, StorageError> {
@@ -346,23 +400,32 @@ impl Worker {
         self.access.database().write_committed(mark).await
     }
 
-    /// Writes an answer down, and again if the database stumbles: without it the message is uncertain.
+    /// Writes an answer down, however the database stumbles: without it the message is uncertain.
     async fn insist<T: Send + 'static>(
         &self,
         mark: impl Fn(&mut Tx<'_>) -> Result<T, DatabaseError> + Send + Clone + 'static,
-    ) -> Result<T, DatabaseError> {
-        let mut tries = 1;
-        loop {
+    ) -> Result<T, StorageError> {
+        let write = move || {
             let mark = mark.clone();
-            match self.mark(move |tx| mark(tx)).await {
-                Err(error) if tries < TRIES => {
-                    tries += 1;
-                    tracing::warn!(error = %tidings_kernel::causes(&error), "An answer could not be written down");
-                }
-                done => return done,
-            }
-        }
+            async move { Ok(self.mark(move |tx| mark(tx)).await?) }
+        };
+        insist(&self.access, write).await
     }
+}
+
+/// Tells that nobody is at an address, if that is what the server said.
+fn tell_turned_away(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    (email, said): (Option<&str>, &SendError),
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    let (Some(email), SendError::NoSuchAddress { reason, status }) = (email, said) else {
+        return Ok(());
+    };
+    let (workspace, source, attempt) = (row.workspace, letter::source(row), row.attempts + 1);
+    let turned_away = TurnedAway { workspace, source, attempt, email, status, said: reason };
+    turned_away::tell(tx, &turned_away, now)
 }
 
 /// The row is not what it was when it was loaded: it is looked at again.

@@ -13,7 +13,7 @@ use crate::transactional::purpose::Purpose;
 use crate::transactional::store::Sendable;
 
 /// A copy is sent because the caller wants it, and nothing but a suppression is in its way.
-const COPY: Purpose = Purpose {
+pub(super) const COPY: Purpose = Purpose {
     kind: Kind::Transactional,
     topic: None,
     audience: None,
@@ -48,7 +48,9 @@ impl Worker {
         let domain = domain.map_or("localhost", |(_, domain)| domain);
         let message_id = self.links.message_id(&letter::source(row), row.workspace, domain);
         let under = (&self.links, message_id.as_str());
-        let written = letter::write(row, (to, copies), &content, under, cx.now());
+        // A late copy has the date of the message that it is a copy of.
+        let date = row.state.handed_at.unwrap_or(cx.now());
+        let written = letter::write(row, (to, copies), &content, under, date);
         Ok(match written {
             Ok(mail) => Ok(Ready { content, message_id, mail }),
             Err(error) => Err(error.to_string()),

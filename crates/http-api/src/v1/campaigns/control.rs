@@ -1,85 +1,20 @@
-//! What is done with a campaign: looking ahead, trying it, starting, stopping and ending it.
-
-use std::ops::ControlFlow;
+//! What is done with a campaign: trying it, starting, stopping and ending it.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use tidings_access::Cx;
-use tidings_outreach::audience::Preview;
 use tidings_outreach::campaigns::control::{self, Changed, ControlError, Start};
-use tidings_outreach::campaigns::dry_run;
 use tidings_outreach::campaigns::test_send::{self, TestSend};
 
-use super::new::{NewCampaign, NewReason, NewStart, NewTestSend, StartCampaign, Written};
-use super::shown::{CampaignBody, ChangedBody, PreviewBody, RetriedBody, TestedBody};
+use super::new::{NewReason, NewStart, NewTestSend, StartCampaign};
+use super::shown::{CampaignBody, ChangedBody, RetriedBody, TestedBody};
 use super::{one_wrong, slugs, the_campaign, violations, which};
 use crate::problem::{Problem, ProblemBody};
 use crate::v1::V1;
-use crate::v1::auth::{Needs, Read, Refusals, Send};
+use crate::v1::auth::{Needs, Refusals, Send};
 use crate::v1::input::{Body, OptionalBody};
 use crate::v1::messages::{MAX_BATCH_KEY, header_key, unreserved};
-
-/// So many contacts one request looks at.
-const LOOKED_AT: u64 = 100_000;
-
-fn enough(preview: &Preview) -> ControlFlow<()> {
-    match preview.looked_at < LOOKED_AT {
-        true => ControlFlow::Continue(()),
-        false => ControlFlow::Break(()),
-    }
-}
-
-/// See whom a campaign would go to
-///
-/// How many it means, how many of them would not get it and why, and some who would. Nothing is changed. It looks at up to
-/// about 100,000 contacts; `complete` says whether that was everybody (`tidings campaign preview` looks at all). Needs the
-/// scope `read`.
-#[utoipa::path(
-    post,
-    path = "/v1/campaigns/{campaign}/preview",
-    tag = "Campaigns",
-    security(("key" = [])),
-    params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
-    responses(
-        (status = 200, description = "Whom it would go to", body = PreviewBody),
-        (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
-        Refusals
-    )
-)]
-pub(in crate::v1) async fn preview(
-    State(v1): State<V1>,
-    who: Needs<Read>,
-    Path(campaign): Path<String>,
-) -> Result<Json<PreviewBody>, Problem> {
-    let cx = v1.cx(&who);
-    let campaign = the_campaign(&cx, &campaign, &who).await?;
-    Ok(Json(dry_run::of_campaign(&cx, &campaign, &mut enough).await?.into()))
-}
-
-/// See whom a campaign would go to that is not written down
-///
-/// The same for a campaign that is only sent along. Needs the scope `read`.
-#[utoipa::path(
-    post,
-    path = "/v1/campaigns/preview",
-    tag = "Campaigns",
-    security(("key" = [])),
-    request_body = NewCampaign,
-    responses(
-        (status = 200, description = "Whom it would go to", body = PreviewBody),
-        (status = 422, description = "The body is wrong; a condition with the place in it", body = ProblemBody, content_type = "application/problem+json"),
-        Refusals
-    )
-)]
-pub(in crate::v1) async fn preview_unsaved(
-    State(v1): State<V1>,
-    who: Needs<Read>,
-    Body(new): Body<Written>,
-) -> Result<Json<PreviewBody>, Problem> {
-    let draft = new.of(who.caller().client_id);
-    Ok(Json(dry_run::of_draft(&v1.cx(&who), draft, &mut enough).await?.into()))
-}
 
 /// Start or schedule a campaign
 ///

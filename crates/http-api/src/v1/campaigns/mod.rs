@@ -1,9 +1,10 @@
-//! `/v1/campaigns`: one message to many. Writing them down and looking at them is here, what is done with them in
-//! `control`, whom they went to in `recipients`, and what came of it in `results`.
+//! `/v1/campaigns`: one message to many. Writing them down and looking at them is here, looking ahead in
+//! `previews`, what is done with them in `control`, whom they went to in `recipients`, and what came of it in `results`.
 
 pub(super) mod broadcasts;
 pub(super) mod control;
 mod new;
+pub(super) mod previews;
 pub(super) mod recipients;
 pub(super) mod results;
 mod shown;
@@ -15,13 +16,14 @@ use axum::response::IntoResponse;
 use tidings_access::{ClientId, Cx, Limit, Page};
 use tidings_delivery::transactional::Wrong;
 use tidings_outreach::campaigns::draft::{self, DraftError, Find, FindError, List};
+use tidings_outreach::campaigns::duplicate::{self, Duplicate};
 use tidings_outreach::campaigns::named::{self, Name, NameError, Slugs};
 use tidings_outreach::campaigns::{Campaign, CampaignId, Status};
 
-use self::new::{NewCampaign, Written};
+use self::new::{NewCampaign, NewDuplicate, Written};
 use self::shown::{CampaignBody, HistoryBody, ShownBody};
 use super::auth::{Manage, Needs, Read, Refusals};
-use super::input::{Body, Fields, FromFields, Listing, Params};
+use super::input::{Body, Fields, FromFields, Listing, OptionalBody, Params};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
 
@@ -123,7 +125,7 @@ pub(super) async fn show(
 
 /// Write a campaign
 ///
-/// In the place of the one that is there, as long as that is a draft or scheduled: what is left out is gone, but for
+/// In the place of the one that is there, as long as that has not begun: what is left out is gone, but for
 /// `external_key`. A key that no campaign has makes one. Needs the scope `manage`.
 #[utoipa::path(
     put,
@@ -202,6 +204,42 @@ pub(super) async fn delete(
     let find = which(&cx, &campaign, &who).await?;
     draft::delete(&cx, find).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Make another campaign like this one
+///
+/// A draft with the same content and the same people in mind, wherever this one is by now; it has no time yet. Needs the
+/// scope `manage`.
+#[utoipa::path(
+    post,
+    path = "/v1/campaigns/{campaign}/duplicate",
+    tag = "Campaigns",
+    security(("key" = [])),
+    params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
+    request_body = Option<NewDuplicate>,
+    responses(
+        (status = 200, description = "It was made before, with the same key", body = ShownBody),
+        (status = 201, description = "It was made", body = ShownBody),
+        (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "Another campaign has this key", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The body is wrong", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(super) async fn duplicate(
+    State(v1): State<V1>,
+    who: Needs<Manage>,
+    Path(campaign): Path<String>,
+    OptionalBody(new): OptionalBody<NewDuplicate>,
+) -> Result<impl IntoResponse, Problem> {
+    let cx = v1.cx(&who);
+    let campaign = which(&cx, &campaign, &who).await?;
+    let cmd = Duplicate { campaign, key: new.external_key, name: new.name };
+    let drafted = duplicate::duplicate(&cx, cmd).await?;
+    let status = if drafted.created { StatusCode::CREATED } else { StatusCode::OK };
+    let location = format!("/v1/campaigns/{}", drafted.campaign.id);
+    let body = shown(&cx, drafted.campaign).await?;
+    Ok((status, [(header::LOCATION, location)], Json(body)))
 }
 
 /// Show what happened to a campaign

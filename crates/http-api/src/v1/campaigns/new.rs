@@ -129,6 +129,17 @@ pub(crate) struct NewStart {
 }
 
 #[derive(ToSchema)]
+#[schema(as = DuplicateCampaign)]
+pub(crate) struct NewDuplicate {
+    /// What you call the new one: the same again with the same key finds it
+    #[schema(max_length = 180)]
+    pub(crate) external_key: Option<String>,
+    /// As before if left out
+    #[schema(max_length = 200)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(ToSchema)]
 #[schema(as = CampaignReason)]
 pub(crate) struct NewReason {
     /// Why, for those who look later
@@ -189,6 +200,13 @@ impl FromFields for NewStart {
             (_, schedule) => schedule.map(When::Then),
         };
         Some(Self { when })
+    }
+}
+
+impl FromFields for NewDuplicate {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let (external_key, name) = (fields.optional("external_key"), fields.optional("name"));
+        Some(Self { external_key: external_key?, name: name? })
     }
 }
 

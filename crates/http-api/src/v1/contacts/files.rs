@@ -11,9 +11,12 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use tidings_access::Slug;
+use tidings_delivery::confirmation;
 use tidings_people::contacts::Tag;
 use tidings_people::export::{Export, Format};
-use tidings_people::import::{self, Assignment, Counts, Event, Fault, ImportError, Settings};
+use tidings_people::import::{
+    self, Assignment, Confirmation, Counts, Event, Fault, ImportError, Settings,
+};
 use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
@@ -24,6 +27,7 @@ use crate::problem::{Problem, ProblemBody};
 use crate::v1::V1;
 use crate::v1::auth::{Manage, Needs, Read as ReadScope, Refusals};
 use crate::v1::input::{Fields, FromFields, Params};
+use crate::v1::subscriptions::wrong;
 
 /// So many lines that were left out are told.
 const TOLD: usize = 1_000;
@@ -34,6 +38,7 @@ const AHEAD: usize = 16;
 
 pub(in crate::v1) struct Imported {
     settings: Settings,
+    confirmed: bool,
     dry_run: bool,
 }
 
@@ -54,6 +59,8 @@ pub(in crate::v1) struct ImportBody {
     unsubscribed: u64,
     /// Of the lines: newly subscribed to the audience
     subscribed: u64,
+    /// Of those: a mail asks to confirm it
+    asked: u64,
     columns: Vec<ColumnBody>,
     /// The first 1,000 lines that were left out
     errors: Vec<LineBody>,
@@ -95,6 +102,7 @@ pub(super) struct LineBody {
         ("map" = Option<String>, Query, description = "What columns are, if their names do not say it: `Column=field`, with `;` between. A field is email, first_name, timezone, tags, unsubscribed, suppressed, attributes, attribute:name or ignore", max_length = 10_000),
         ("tags" = Option<String>, Query, description = "Tags for everybody, with `,` between", max_length = 3_000),
         ("audience" = Option<String>, Query, description = "Subscribe whoever has no subscription to this audience (its slug) yet; needs `source`", max_length = 40),
+        ("confirmed" = Option<bool>, Query, description = "They have confirmed it elsewhere, as `source` says: nobody is asked, even if the audience wants confirmations"),
         ("source" = Option<String>, Query, description = "Where the people come from and by what right they are written to; kept as proof", min_length = 1, max_length = 200)
     ),
     request_body(content = String, content_type = "text/csv", example = "email,first name,plan\nada@example.org,Ada,pro\n"),
@@ -111,12 +119,20 @@ pub(super) struct LineBody {
 pub(in crate::v1) async fn take(
     State(v1): State<V1>,
     who: Needs<Manage>,
-    Params(Imported { settings, dry_run }): Params<Imported>,
+    Params(Imported { mut settings, confirmed, dry_run }): Params<Imported>,
     request: Request,
 ) -> Result<Response, Problem> {
     let (head, body) = request.into_parts();
     check_kind(&head.headers)?;
     let cx = v1.cx(&who);
+    settings.confirmation = match confirmed {
+        true => Confirmation::Given,
+        false => Confirmation::Ask(Some(who.caller().client_id)),
+    };
+    if let (false, Some(audience)) = (confirmed, settings.audience.clone()) {
+        // Else many would wait for a mail that never comes.
+        confirmation::asks(&cx, audience).await?.map_err(|reason| wrong("audience", &reason))?;
+    }
     if progress::is_wanted(&head.headers) {
         let limit = head.extensions.get::<InTime>().map_or(Duration::MAX, |limit| limit.0);
         return progress::answer(cx, (settings, dry_run), body, limit).await;
@@ -194,6 +210,7 @@ impl FromFields for Exported {
 impl FromFields for Imported {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let dry_run = fields.optional::<bool>("dry_run");
+        let confirmed = fields.optional::<bool>("confirmed");
         let assignments = fields.optional::<Several<Assignment, ';'>>("map");
         let tags = fields.optional::<Several<Tag, ','>>("tags");
         let audience = fields.optional::<Slug>("audience");
@@ -210,8 +227,10 @@ impl FromFields for Imported {
             tags: tags?.map_or_else(Vec::new, |several| several.0).into_iter().collect(),
             audience,
             source: source.unwrap_or_else(|| "import".to_owned()),
+            confirmation: Confirmation::default(),
         };
-        Some(Self { settings, dry_run: dry_run?.unwrap_or(false) })
+        let (confirmed, dry_run) = (confirmed?.unwrap_or(false), dry_run?.unwrap_or(false));
+        Some(Self { settings, confirmed, dry_run })
     }
 }
 
@@ -290,6 +309,7 @@ impl ImportBody {
             suppressed,
             unsubscribed,
             subscribed,
+            asked,
         } = counts;
         Self {
             dry_run,
@@ -301,6 +321,7 @@ impl ImportBody {
             suppressed,
             unsubscribed,
             subscribed,
+            asked,
             errors_left_out: invalid.saturating_sub(errors.len() as u64),
             columns,
             errors,

@@ -37,6 +37,8 @@ pub(super) struct CountsBody {
     unsubscribed: u64,
     /// Of the lines: newly subscribed to the audience
     subscribed: u64,
+    /// Of those: a mail asks to confirm it
+    asked: u64,
 }
 
 /// A line of an import that is told while it goes on
@@ -164,7 +166,18 @@ impl From<Counts> for CountsBody {
             suppressed,
             unsubscribed,
             subscribed,
+            asked,
         } = counts;
-        Self { lines, new, updated, unchanged, invalid, suppressed, unsubscribed, subscribed }
+        Self {
+            lines,
+            new,
+            updated,
+            unchanged,
+            invalid,
+            suppressed,
+            unsubscribed,
+            subscribed,
+            asked,
+        }
     }
 }

@@ -3,7 +3,9 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tidings_delivery::transactional::{Accepted, Found, Happened, Message, Preview};
+use tidings_delivery::transactional::{
+    Accepted, CopyStatus, Found, Happened, LateCopy, Message, Preview,
+};
 use tidings_signals::queries::Stored;
 use utoipa::ToSchema;
 
@@ -94,6 +96,10 @@ pub(crate) struct MessageBody {
     open_count: i64,
     #[schema(minimum = 0)]
     click_count: i64,
+    /// Those to whom the mail server did not give a copy with it
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    late_copies: Vec<LateCopyBody>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -112,6 +118,21 @@ pub(crate) struct MessageBody {
     first_opened_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
     first_clicked_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[schema(as = LateCopy)]
+pub(crate) struct LateCopyBody {
+    to: String,
+    #[schema(value_type = String, pattern = "^(waiting|claimed|sent|failed|skipped|uncertain)$")]
+    status: &'static str,
+    /// What the mail server said last
+    error: Option<String>,
+    #[schema(minimum = 1)]
+    attempts: u32,
+    /// When a copy that waits is tried again
+    #[schema(value_type = Option<String>, format = DateTime)]
+    tried_again_at: Option<Timestamp>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -209,6 +230,7 @@ impl From<Message> for MessageBody {
             provider_message_id: message.provider_message_id,
             open_count: message.open_count,
             click_count: message.click_count,
+            late_copies: message.late_copies.into_iter().map(LateCopyBody::from).collect(),
             created_at: times.created_at,
             updated_at: times.updated_at,
             scheduled_at: times.scheduled_at,
@@ -218,6 +240,18 @@ impl From<Message> for MessageBody {
             complained_at: times.complained_at,
             first_opened_at: times.first_opened_at,
             first_clicked_at: times.first_clicked_at,
+        }
+    }
+}
+
+impl From<LateCopy> for LateCopyBody {
+    fn from(copy: LateCopy) -> Self {
+        Self {
+            to: copy.to,
+            status: copy.status.as_str(),
+            error: copy.error,
+            attempts: copy.attempts,
+            tried_again_at: copy.until.filter(|_| copy.status == CopyStatus::Waiting),
         }
     }
 }

@@ -115,7 +115,7 @@ pub(in crate::v1) struct ScopeChange {
     pub(super) audience: Option<String>,
     #[schema(example = "shop", pattern = "^[a-z0-9][a-z0-9-]{0,39}$")]
     pub(super) client: Option<String>,
-    /// Who acts; `person` if left out
+    /// Who acts. Where something is taken back this is required; leaving is the `person`'s if it is left out
     #[schema(pattern = "^(person|operator|import)$")]
     pub(super) by: Option<String>,
     /// Where it comes from; `api` if left out
@@ -165,16 +165,21 @@ impl Said {
     fn read(fields: &mut Fields) -> Option<Self> {
         let (email, by) = (fields.required("email"), fields.optional("by"));
         let (source, reason) = (fields.optional("source"), fields.optional("reason"));
-        let ip = fields.optional::<Ip>("ip");
-        let user_agent = fields.optional::<Long>("user_agent");
-        let text_version = fields.optional("text_version");
-        let proof = Proof {
-            ip: ip?.map(|ip| ip.0),
-            user_agent: user_agent?.map(|text| text.0),
-            text_version: text_version?,
-        };
-        Some(Self { email: email?, by: by?, source: source?, reason: reason?, proof })
+        let proof = read_proof(fields);
+        Some(Self { email: email?, by: by?, source: source?, reason: reason?, proof: proof? })
     }
+}
+
+/// What is kept of how somebody agreed, besides when.
+pub(in crate::v1) fn read_proof(fields: &mut Fields) -> Option<Proof> {
+    let ip = fields.optional::<Ip>("ip");
+    let user_agent = fields.optional::<Long>("user_agent");
+    let text_version = fields.optional("text_version");
+    Some(Proof {
+        ip: ip?.map(|ip| ip.0),
+        user_agent: user_agent?.map(|text| text.0),
+        text_version: text_version?,
+    })
 }
 
 struct Ip(IpAddr);
@@ -262,7 +267,7 @@ impl From<Outcome> for OutcomeBody {
             contact_id: outcome.contact.get(),
             subscription: outcome.subscription.map(Into::into),
             unsubscribed_from_everything: outcome.left_everything,
-            to_confirm: outcome.to_confirm,
+            to_confirm: outcome.to_confirm.is_some(),
             confirmation: None,
             changed: outcome.changed,
         }

@@ -14,6 +14,7 @@ use tidings_people::consent::subscriptions::{
 use tidings_people::consent::{AudienceId, By, Scope, audiences};
 
 pub(super) use self::bodies::SubscriptionBody;
+pub(super) use self::bodies::read_proof;
 use self::bodies::{NewSubscription, OutcomeBody, ScopeChange, ToChange, ToSubscribe, Word};
 use super::V1;
 use super::auth::{Manage, Needs, Refusals};
@@ -59,8 +60,10 @@ pub(super) async fn subscribe(
         confirmed: new.confirmed.unwrap_or(false),
         act: new.said.act(By::Import),
     };
-    let outcome = subscriptions::subscribe(&cx, cmd).await?;
-    let confirmation = confirmation::ask(&v1, &cx, who.caller().client_id, &outcome).await?;
+    let asks = who.caller().client_id;
+    let outcome = subscriptions::subscribe_and_ask(&cx, cmd, asks).await?;
+    // The mail is on its way in any case; made here, the answer can tell what becomes of it.
+    let confirmation = confirmation::ask(&v1, &cx, asks, &outcome).await?;
     Ok(Json(OutcomeBody { confirmation, ..outcome.into() }))
 }
 
@@ -94,7 +97,8 @@ pub(super) async fn unsubscribe(
 
 /// Take an unsubscription back
 ///
-/// Only `by` the person, or by an operator with a reason. Doing it twice changes nothing. Needs the scope `manage`.
+/// Only `by` the person, or by an operator with a reason: which of them has to be said, because it is kept as proof. Doing it
+/// twice changes nothing. Needs the scope `manage`.
 #[utoipa::path(
     post,
     path = "/v1/subscriptions/resubscribe",
@@ -115,9 +119,12 @@ pub(super) async fn resubscribe(
     Body(change): Body<ToChange>,
 ) -> Result<Json<OutcomeBody>, Problem> {
     let cx = v1.cx(&who);
+    // A program that repeats what it knows must not bring anybody back because it left something out.
+    let by =
+        change.said.by.ok_or_else(|| wrong("by", &"this is required: use person or operator"))?;
     let scope = change.scope(&cx).await?;
     let whom = change.said.email.clone().into();
-    let cmd = Resubscribe { whom, scope, act: change.said.act(By::Person) };
+    let cmd = Resubscribe { whom, scope, act: change.said.act(by) };
     Ok(Json(subscriptions::resubscribe(&cx, cmd).await?.into()))
 }
 
@@ -138,7 +145,7 @@ pub(super) async fn the_client(cx: &Cx, slug: Slug) -> Result<ClientId, Problem>
 }
 
 /// What a body or a query names is not there.
-pub(super) fn wrong(field: &str, error: &impl Display) -> Problem {
+pub(in crate::v1) fn wrong(field: &str, error: &impl Display) -> Problem {
     let violation = Violation { field: field.to_owned(), message: error.to_string() };
     Problem::invalid(vec![violation])
 }

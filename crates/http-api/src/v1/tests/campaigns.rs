@@ -171,6 +171,68 @@ async fn a_preview_counts_and_says_why_not() {
 }
 
 #[tokio::test]
+async fn a_preview_of_everybody_is_told_while_it_goes_on() {
+    let world = World::new().await;
+    let key = a_key(&world).await;
+    let within = world.acme.clone();
+    let crowd = world.acme.database().write(move |tx| {
+        for number in 0..1_100 {
+            let email = format!("p{number}@example.org").parse().unwrap();
+            contacts::ensure(tx, &within, &email)?;
+        }
+        Ok::<_, tidings_sql::DatabaseError>(())
+    });
+    crowd.await.unwrap();
+    let followed = async |path: &str, body: &'static str| {
+        let request = axum::http::Request::post(path)
+            .header("authorization", format!("Bearer {}", key.api_key.expose()))
+            .header("content-type", "application/json")
+            .header("accept", "application/x-ndjson");
+        world.ask(request.body(axum::body::Body::from(body)).unwrap()).await
+    };
+    let told = followed("/v1/campaigns/preview", SPRING).await;
+    assert!(told.headers.contains("content-type: application/x-ndjson"), "{}", told.headers);
+    let lines: Vec<Value> =
+        told.body.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let counts: Vec<_> = lines.iter().map(|line| (&line["type"], &line["count"])).collect();
+    let (progress, done) = (json!("progress"), json!("done"));
+    assert_eq!(
+        counts,
+        [(&progress, &json!(500)), (&progress, &json!(1_000)), (&done, &json!(1_100))]
+    );
+    assert_eq!((&lines[2]["complete"], &lines[2]["sendable"]), (&json!(true), &json!(1_100)));
+    world.post(&key, "/v1/campaigns", SPRING).await;
+    assert_eq!(followed("/v1/campaigns/spring/preview", "").await.body, told.body);
+    // What is wrong from the beginning is a problem like any other.
+    assert_eq!(followed("/v1/campaigns/other/preview", "").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_campaign_is_duplicated_as_a_draft() {
+    let world = World::new().await;
+    let key = a_key(&world).await;
+    let body = with(&json!({"filter": {"tag": "beta"}, "scheduled_at": "2026-07-05T00:00:00Z"}));
+    world.post(&key, "/v1/campaigns", &body).await;
+    let path = "/v1/campaigns/spring/duplicate";
+    let made = world.post(&key, path, r#"{"external_key":"summer","name":"Summer"}"#).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    assert!(made.headers.contains("location: /v1/campaigns/2"), "{}", made.headers);
+    let (made, before) = (made.json(), world.get(&key, "/v1/campaigns/spring").await.json());
+    assert_eq!((&made["external_key"], &made["name"]), (&json!("summer"), &json!("Summer")));
+    assert_eq!((&made["status"], &made["scheduled_at"]), (&json!("draft"), &Value::Null));
+    for same in ["subject", "text", "filter", "tracking"] {
+        assert_eq!(made[same], before[same], "{same}");
+    }
+    let again = world.post(&key, path, r#"{"external_key":"summer","name":"Summer"}"#).await;
+    assert_eq!((again.status, &again.json()["id"]), (200, &made["id"]));
+    let reused = world.post(&key, path, r#"{"external_key":"spring"}"#).await;
+    assert_eq!(reused.status, 409, "{}", reused.body);
+    let without = world.post(&key, path, "").await;
+    assert_eq!((without.status, &without.json()["external_key"]), (201, &Value::Null));
+    assert_eq!(world.post(&key, "/v1/campaigns/none/duplicate", "").await.status, 404);
+}
+
+#[tokio::test]
 async fn a_campaign_is_started_paused_resumed_and_cancelled() {
     let world = World::new().await;
     let key = a_key(&world).await;

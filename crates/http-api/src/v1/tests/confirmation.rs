@@ -119,3 +119,32 @@ async fn a_mail_that_cannot_be_made_is_told_and_the_subscription_waits() {
     let told = world.post(&key, "/v1/subscriptions", &done).await.json();
     assert_eq!((&told["to_confirm"], &told["confirmation"]), (&json!(false), &Value::Null));
 }
+
+#[tokio::test]
+async fn a_file_asks_whoever_is_new_unless_it_was_confirmed_elsewhere() {
+    let world = World::new().await;
+    let key = world.key(&world.acme, Scopes::all()).await;
+    assert_eq!(world.put(&key, "/v1/templates/confirm%2Fnews", TEMPLATE).await.status, 201);
+    assert_eq!(world.post(&key, "/v1/audiences", AUDIENCE).await.status, 201);
+    let import = async |query: &str, file: &str| {
+        let path = format!("/v1/contacts/import?audience=news&source=fair{query}");
+        world.post(&key, &path, file).await
+    };
+    let counts = |told: Value| (told["subscribed"].clone(), told["asked"].clone());
+    let ada = "email\nada@example.org\n";
+    let looked = import("&dry_run=true", ada).await.json();
+    assert_eq!(counts(looked), (json!(1), json!(1)));
+    assert_eq!(counts(import("", ada).await.json()), (json!(1), json!(1)));
+    assert_eq!(standing(&world, &key).await, "pending");
+    let bob = import("&confirmed=true", "email\nbob@example.org\n").await.json();
+    assert_eq!(counts(bob), (json!(1), json!(0)));
+    let all = world.get(&key, "/v1/contacts/bob@example.org/subscriptions").await.json();
+    assert_eq!(all["data"][0]["status"], "subscribed");
+    // A template that cannot ask is told before anybody waits for it.
+    let gone = world.post(&key, "/v1/templates/confirm%2Fnews/deactivate", "");
+    assert!(gone.await.status < 300);
+    let refused = import("", "email\ncy@example.org\n").await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(refused.body.contains("there is no active template confirm/news"), "{}", refused.body);
+    assert_eq!(world.get(&key, "/v1/contacts/cy@example.org").await.status, 404);
+}

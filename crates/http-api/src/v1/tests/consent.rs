@@ -78,6 +78,9 @@ async fn somebody_subscribes_leaves_and_comes_back() {
     assert_snapshot!("needs_reason", refused.shown());
     world.clock.advance(1.hour());
     let back = r#"{"email":"ada@example.org","scope":"client","audience":"news","client":"shop"}"#;
+    let whose = world.post(&key, "/v1/subscriptions/resubscribe", back).await;
+    assert_eq!((whose.status, &whose.json()["errors"][0]["field"]), (422, &json!("by")));
+    let back = r#"{"email":"ada@example.org","scope":"client","audience":"news","client":"shop","by":"person"}"#;
     let back = world.post(&key, "/v1/subscriptions/resubscribe", back).await.json();
     assert_eq!(
         (&back["subscription"]["status"], &back["changed"]),
@@ -113,7 +116,7 @@ async fn what_is_wrong_with_a_subscription_is_told_at_once() {
     let scope = r#"{"email":"ada@example.org","scope":"audience"}"#;
     let told = world.post(&key, "/v1/subscriptions/unsubscribe", scope).await;
     assert_eq!((told.status, &told.json()["errors"][0]["field"]), (422, &json!("audience")));
-    let nobody = r#"{"email":"eve@example.org","scope":"global"}"#;
+    let nobody = r#"{"email":"eve@example.org","scope":"global","by":"person"}"#;
     assert_eq!(world.post(&key, "/v1/subscriptions/resubscribe", nobody).await.status, 404);
     for path in ["subscriptions", "preferences", "consent"] {
         assert_eq!(world.get(&key, &format!("{ADA}/{path}")).await.status, 404, "{path}");
@@ -131,6 +134,9 @@ async fn topics_are_switched_but_not_on_for_somebody_suppressed() {
     assert_snapshot!("preferences", world.get(&key, &path).await.shown());
     let off = world.put(&key, &path, r#"{"topics":{"tips":false},"reason":"enough"}"#).await.json();
     assert_eq!(off["topics"][0]["on"], false);
+    // A program that repeats what it knows switches nothing on.
+    let kept = world.put(&key, &path, r#"{"topics":{"tips":true}}"#).await;
+    assert_eq!((kept.status, &kept.json()["topics"][0]["on"]), (200, &json!(false)));
     let wrong = r#"{"topics":{"No":true,"tips":"on"}}"#;
     assert_snapshot!("preferences_wrong", world.put(&key, &path, wrong).await.shown());
     let unknown = world.put(&key, &path, r#"{"topics":{"none":false}}"#).await;
@@ -144,7 +150,7 @@ async fn topics_are_switched_but_not_on_for_somebody_suppressed() {
         at: world.acme.now(),
     };
     suppression::suppress(&world.acme, suppress).await.unwrap();
-    let on = world.put(&key, &path, r#"{"topics":{"tips":true}}"#).await;
+    let on = world.put(&key, &path, r#"{"topics":{"tips":true},"by":"person"}"#).await;
     assert_snapshot!("suppressed_cannot_be_enabled", on.shown());
 }
 

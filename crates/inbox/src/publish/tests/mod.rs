@@ -2,6 +2,7 @@
 
 mod bounds;
 mod crashes;
+mod drafts;
 mod races;
 mod stories;
 

@@ -16,6 +16,15 @@ pub(super) const TRANSACTIONAL_EMAIL: &str = r#"{
     "metadata": {"trace_id": "trace-1"}
 }"#;
 
+pub(super) const CONFIRMATION_ASK: &str = r#"{
+    "contract": "confirmation-ask",
+    "version": 1,
+    "workspace": "acme",
+    "client_id": 7,
+    "send": 1,
+    "subscriptions": [31, 32]
+}"#;
+
 pub(super) const CAMPAIGN_EMAIL: &str = r#"{
     "contract": "campaign-email",
     "version": 1,

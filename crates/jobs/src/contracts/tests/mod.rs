@@ -13,9 +13,10 @@ mod violations;
 use serde_json::{Value, json};
 
 use super::{
-    CampaignEmail, CampaignStep, Contract, ContractError, EmailEvent, InboxPost, Kind, LeadEvent,
-    LeadIngestion, LeadUpkeep, Probe, ReminderStep, SegmentBuild, SegmentCheck, SequenceEvent,
-    SequenceStep, SesWebhook, Shape, TransactionalEmail, WebhookDelivery, WebhookFanout,
+    CampaignEmail, CampaignStep, ConfirmationAsk, Contract, ContractError, EmailEvent, InboxPost,
+    Kind, LeadEvent, LeadIngestion, LeadUpkeep, Probe, ReminderStep, SegmentBuild, SegmentCheck,
+    SequenceEvent, SequenceStep, SesWebhook, Shape, TransactionalEmail, WebhookDelivery,
+    WebhookFanout,
 };
 
 /// A contract without its type, so that one test goes over all of them.
@@ -26,9 +27,10 @@ struct Case {
     round_trip: fn(&str) -> Result<String, ContractError>,
 }
 
-fn cases() -> [Case; 17] {
+fn cases() -> [Case; 18] {
     [
         case::<TransactionalEmail>(examples::TRANSACTIONAL_EMAIL),
+        case::<ConfirmationAsk>(examples::CONFIRMATION_ASK),
         case::<CampaignEmail>(examples::CAMPAIGN_EMAIL),
         case::<CampaignStep>(examples::CAMPAIGN_STEP),
         case::<SequenceStep>(examples::SEQUENCE_STEP),

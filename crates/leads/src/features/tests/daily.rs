@@ -3,7 +3,7 @@
 use jiff::ToSpan as _;
 use serde_json::json;
 use tidings_jobs::contracts::{Contract as _, LeadUpkeep, UpkeepTask};
-use tidings_kernel::{Clock as _, Outgoing, queues};
+use tidings_kernel::{Clock as _, Expect, Outgoing, Txn, Value, queues, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::world::{World, what};
@@ -15,6 +15,8 @@ each_store!(
     whoever_was_not_there_for_100_days_is_left_alone,
     a_day_is_begun_once_in_every_workspace,
     everybody_is_rebuilt,
+    an_item_that_cannot_be_read_holds_up_nobody,
+    what_was_sent_is_ignored_where_nothing_tells_of_deliveries,
 );
 
 /// What the schedule sends for today, and the work on it.
@@ -23,6 +25,68 @@ pub(super) async fn day(world: &World<'_>) {
     let message = LeadUpkeep { task: UpkeepTask::Daily, at, workspace: None, after: None };
     world.send(Outgoing::new(&queues::FEATURE_PROCESSING, message.to_body().unwrap())).await;
     world.work().await;
+}
+
+/// Somebody's features are damaged, or of a program that knows more. Events are the truth, so he is counted anew.
+async fn an_item_that_cannot_be_read_holds_up_nobody(bed: &Bed) {
+    let world = World::new(bed);
+    let emails: Vec<String> = (0..5).map(|number| format!("p{number}@x.org")).collect();
+    for email in &emails {
+        let paid = json!({"amount": 10, "currency": "EUR"});
+        world.happens(email, &what(1, "purchase_completed", "2026-06-30T10:00:00Z", paid)).await;
+    }
+    world.work().await;
+    let items = world.cx().await.items().await.unwrap();
+    for email in &emails[..2] {
+        let mut item = world.item(email).await.unwrap();
+        item.set("state", Value::M([("unheard_of".to_owned(), Value::from(1))].into()));
+        let txn = Txn::new().put(&tables::FEATURE, item, Expect::Anything);
+        items.transact(txn).await.unwrap();
+    }
+    bed.clock.advance(48.hours());
+    day(&world).await;
+    let since = world.told(&emails[4], "days_since_last_purchase").await;
+    for email in &emails {
+        assert_eq!(world.told(email, "days_since_last_purchase").await, since, "{email}");
+        assert_eq!(world.told(email, "monetary_total").await, "10", "{email}");
+    }
+}
+
+/// Over SMTP nobody tells that a mail was delivered: it was sent, and did not come back.
+async fn what_was_sent_is_ignored_where_nothing_tells_of_deliveries(bed: &Bed) {
+    let world = World::new(bed);
+    bed.clock.set("2026-01-10T12:00:00Z".parse().unwrap());
+    let campaign = || json!({"kind": "campaign"});
+    let sent = |id| what(id, "email.sent", "2026-01-10T11:00:00Z", campaign());
+    let check = async |email: &str, expected: &str| {
+        assert_eq!(world.told(email, "campaign_ignored").await, expected, "{email}");
+    };
+    for (email, more) in [
+        ("quiet@x.org", None),
+        ("reader@x.org", Some("email.opened")),
+        ("gone@x.org", Some("email.bounced")),
+    ] {
+        world.happens(email, &sent(1)).await;
+        if let Some(kind) = more {
+            world.happens(email, &what(2, kind, "2026-01-10T11:30:00Z", campaign())).await;
+        }
+    }
+    // Where deliveries are told of, what was sent last and not delivered yet was ignored by nobody.
+    let told = "told@x.org";
+    world.happens(told, &what(1, "email.delivered", "2026-01-09T11:00:00Z", campaign())).await;
+    world.happens(told, &what(2, "email.opened", "2026-01-09T12:00:00Z", campaign())).await;
+    world.happens(told, &sent(3)).await;
+    world.work().await;
+    bed.clock.set("2026-01-17T06:00:00Z".parse().unwrap());
+    day(&world).await;
+    check("quiet@x.org", "true").await;
+    check("reader@x.org", "false").await;
+    check("gone@x.org", "false").await;
+    check(told, "false").await;
+    let now = bed.clock.now();
+    for email in ["quiet@x.org", "gone@x.org", told] {
+        assert_eq!(world.features(email).await.values, world.as_of(email, now).await.values);
+    }
 }
 
 async fn days_go_by(bed: &Bed) {

@@ -88,7 +88,8 @@ async fn unread_is_what_the_inbox_counts(bed: &Bed) {
     let cx = world.cx().await;
     world.partition(ADA, cx.now()).await;
     learn_user_id(&cx, &ADA.parse().unwrap(), "u-1", cx.now()).await.unwrap();
-    let reader = Reader { inbox: "app".parse().unwrap(), uid: "u-1".parse().unwrap() };
+    let reader =
+        Reader { inbox: "app".parse().unwrap(), uid: "u-1".parse().unwrap(), let_in: None };
     let story = Story { world, inbox: Arc::default(), reader };
 
     // One category is read, and the other is not.

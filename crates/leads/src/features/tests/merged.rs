@@ -1,13 +1,101 @@
 //! Two who turn out to be one, and two again.
 
 use serde_json::json;
-use tidings_testbed::{Bed, each_store};
+use tidings_people::contacts;
+use tidings_testbed::{Bed, each_store, until_turn};
 
 use super::world::{World, what};
+use crate::features::take;
 use crate::identity::{Whom, find, merge, unmerge};
-use crate::memory::{CERTAIN, Remember, remember};
+use crate::memory::{CERTAIN, Remember, remember, take as learn};
 
-each_store!(memory_and_features_follow_a_merge_and_its_end);
+each_store!(
+    memory_and_features_follow_a_merge_and_its_end,
+    what_is_counted_while_they_are_taken_apart_counts_for_its_own,
+    who_is_erased_takes_nothing_from_whom_he_was_one_with,
+);
+
+/// They are taken apart, and the one whose event it is is erased, after so many turns of those who work on it.
+async fn who_is_erased_takes_nothing_from_whom_he_was_one_with(bed: &Bed) {
+    let world = World::new(bed);
+    let bought = |id, product: &str| {
+        let payload = json!({"amount": 1, "product": product});
+        what(id, "purchase_completed", "2026-06-01T10:00:00Z", payload)
+    };
+    for turns in 0..14 {
+        let (ada, eve) = (format!("ada{turns}@x.org"), format!("eve{turns}@x.org"));
+        world.happens(&ada, &bought(1, "whey")).await;
+        world.happens(&eve, &bought(2, "oats")).await;
+        let cx = world.cx().await;
+        let lead = async |email: &str| {
+            let whom = Whom::Email(email.parse().unwrap());
+            find(&cx, whom).await.unwrap().unwrap().lead_id
+        };
+        let merged = merge(&cx, lead(&ada).await, lead(&eve).await).await.unwrap();
+        world.work().await;
+        let message = world.store(&eve, &bought(3, "tea")).await;
+        let mut counting = Box::pin(take(&cx, &message));
+        let mut learning = Box::pin(learn(&cx, &message));
+        let counted = until_turn(&mut counting, turns).await.is_some();
+        let learnt = until_turn(&mut learning, turns).await.is_some();
+        unmerge(&cx, merged.id).await.unwrap();
+        world.work().await;
+        contacts::erase(&cx, &eve.parse().unwrap()).await.unwrap();
+        if !counted {
+            counting.await.unwrap();
+        }
+        if !learnt {
+            learning.await.unwrap();
+        }
+        // Nor for a while, until the workers have derived it again.
+        assert!(world.item(&ada).await.is_some(), "after {turns}");
+        assert_ne!(world.remembers(&ada, "purchase#product:whey").await, "-", "after {turns}");
+        world.work().await;
+        assert_eq!(world.told(&ada, "monetary_total").await, "1", "after {turns}");
+        assert_ne!(world.remembers(&ada, "purchase#product:whey").await, "-", "after {turns}");
+        assert_eq!(world.remembers(&ada, "purchase#product:tea").await, "-", "after {turns}");
+    }
+}
+
+/// They are taken apart, and everything is derived anew, after so many turns of those who work on an event of one of them.
+async fn what_is_counted_while_they_are_taken_apart_counts_for_its_own(bed: &Bed) {
+    let world = World::new(bed);
+    let bought = |id, product: &str| {
+        let payload = json!({"amount": 1, "product": product});
+        what(id, "purchase_completed", "2026-06-01T10:00:00Z", payload)
+    };
+    for turns in 0..14 {
+        let (ada, eve) = (format!("ada{turns}@x.org"), format!("eve{turns}@x.org"));
+        world.happens(&ada, &bought(1, "whey")).await;
+        world.happens(&eve, &bought(2, "oats")).await;
+        let cx = world.cx().await;
+        let lead = async |email: &str| {
+            let whom = Whom::Email(email.parse().unwrap());
+            find(&cx, whom).await.unwrap().unwrap().lead_id
+        };
+        let merged = merge(&cx, lead(&ada).await, lead(&eve).await).await.unwrap();
+        world.work().await;
+        let message = world.store(&eve, &bought(3, "tea")).await;
+        let mut counting = Box::pin(take(&cx, &message));
+        let mut learning = Box::pin(learn(&cx, &message));
+        let counted = until_turn(&mut counting, turns).await.is_some();
+        let learnt = until_turn(&mut learning, turns).await.is_some();
+        unmerge(&cx, merged.id).await.unwrap();
+        world.work().await;
+        if !counted {
+            counting.await.unwrap();
+        }
+        if !learnt {
+            learning.await.unwrap();
+        }
+        world.tell(&message).await;
+        world.work().await;
+        assert_eq!(world.told(&ada, "monetary_total").await, "1", "after {turns}");
+        assert_eq!(world.told(&eve, "monetary_total").await, "2", "after {turns}");
+        assert_eq!(world.remembers(&ada, "purchase#product:tea").await, "-", "after {turns}");
+        assert_ne!(world.remembers(&eve, "purchase#product:tea").await, "-", "after {turns}");
+    }
+}
 
 async fn memory_and_features_follow_a_merge_and_its_end(bed: &Bed) {
     let world = World::new(bed);

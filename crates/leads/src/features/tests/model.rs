@@ -1,6 +1,8 @@
 //! Whatever happens in whatever order, late or twice: what was counted one by one is what is computed from all events, and
 //! what was derived one by one is what a rebuild derives.
 
+use std::collections::BTreeMap;
+
 use jiff::{Timestamp, ToSpan as _};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -10,7 +12,9 @@ use tidings_testbed::Bed;
 
 use super::daily::day;
 use super::world::{What, World};
-use crate::features;
+use crate::event::StoredEvent;
+use crate::features::state::{State, day_of};
+use crate::features::{self, registry};
 use crate::memory;
 
 const ADA: &str = "ada@x.org";
@@ -39,7 +43,10 @@ fn happening(step: &Step, place: usize) -> What {
             "purchase_completed",
             json!({"amount": format!("{number}.{:02}", number % 100), "currency": if number % 3 == 0 { "USD" } else { "EUR" }, "product": product}),
         ),
-        1 => ("order.refunded", json!({"amount": number, "currency": "EUR"})),
+        1 => (
+            "order.refunded",
+            json!({"amount": if number % 2 == 0 { number } else { -number }, "currency": "EUR"}),
+        ),
         2 => ("email.delivered", json!({"kind": "campaign"})),
         3 => ("email.opened", json!({})),
         4 => ("email.clicked", json!({"product": product})),
@@ -58,6 +65,12 @@ fn happening(step: &Step, place: usize) -> What {
         9 => ("invoice.paid", json!({"invoice": invoice})),
         10 => ("product_viewed", json!({"product": product, "category": "food"})),
         11 => ("preference_set", json!({"preference": "colour", "value": number})),
+        16 => ("email.sent", json!({"kind": "campaign"})),
+        17 => ("email.bounced", json!({})),
+        18 => (
+            "invoice.overdue",
+            json!({"currency": "EUR", "invoices": [{"invoice": invoice, "amount": number}, {"invoice": "i9", "amount": 1, "currency": "USD"}]}),
+        ),
         12 => ("email.unsubscribed", json!({"reason": "too many"})),
         _ => ("page_viewed", json!({})),
     };
@@ -72,7 +85,7 @@ fn happening(step: &Step, place: usize) -> What {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let late = prop_oneof![6 => Just(0), 2 => 1..20_i64, 1 => 80..140_i64];
-    let step = (0..16_usize, 0..500_i64, 0..200_000_i64, late, 1..3_usize);
+    let step = (0..20_usize, 0..500_i64, 0..200_000_i64, late, 1..3_usize);
     let step = step.prop_map(|(kind, number, minute, late, times)| Step {
         kind,
         number,
@@ -81,6 +94,58 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         times,
     });
     proptest::collection::vec(step, 1..40)
+}
+
+fn stored(step: &Step, place: usize) -> StoredEvent {
+    let what = happening(step, place);
+    StoredEvent {
+        lead_organization_id: "1".to_owned(),
+        id: what.id.clone(),
+        event_type: what.kind,
+        occurred_at: what.at,
+        received_at: what.at,
+        source_type: "test".to_owned(),
+        source: "test".to_owned(),
+        external_event_id: what.id,
+        object_id: None,
+        object_id_ref: None,
+        payload: what.payload.as_object().cloned().unwrap_or_default(),
+        raw_payload: None,
+    }
+}
+
+/// Others ask for features by these names.
+#[test]
+fn the_names_that_people_are_told_are_those_that_there_are() {
+    let names: Vec<&str> = features::ALL.iter().map(|feature| feature.name).collect();
+    assert_eq!(names, tidings_people::features::NAMES);
+}
+
+/// Only those are computed again that say that the event touches them. So it must change no other one.
+#[test]
+fn an_event_changes_only_the_features_that_say_so() {
+    let begin: Timestamp = BEGIN.parse().unwrap();
+    let config = Config { failure_persistence: None, ..Config::with_cases(500) };
+    let outcome = TestRunner::new(config).run(&(steps(), 0..200_i64), |(steps, days)| {
+        let now = begin + (days * 24).hours();
+        let (mut state, mut before) = (State::default(), BTreeMap::new());
+        registry::compute(&mut before, features::ALL.iter(), &state, now);
+        for (place, step) in steps.iter().enumerate() {
+            let event = stored(step, place);
+            state.add(&event, day_of(now));
+            let mut after = BTreeMap::new();
+            registry::compute(&mut after, features::ALL.iter(), &state, now);
+            for feature in &features::ALL {
+                if !feature.is_touched_by(&event.event_type) {
+                    let (name, kind) = (feature.name, &event.event_type);
+                    prop_assert_eq!(before.get(name), after.get(name), "{} by {}", name, kind);
+                }
+            }
+            before = after;
+        }
+        Ok(())
+    });
+    outcome.unwrap();
 }
 
 /// Each is told when its time has come, in the order in which they are told.

@@ -45,6 +45,7 @@ impl<'b> World<'b> {
         let cmd = Resolve {
             identities: vec![Identity::new("email", email).unwrap()],
             at,
+            received_at: self.bed.clock.now(),
             event_id: "e".to_owned(),
             unknown: Unknown::Make,
         };

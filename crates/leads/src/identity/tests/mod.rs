@@ -2,14 +2,16 @@
 
 mod consent;
 mod model;
+mod older;
 mod races;
+mod zones;
 
 use jiff::ToSpan as _;
 use serde_json::json;
 use tidings_access::{Cx, Limit, audit};
 use tidings_kernel::queues;
 use tidings_kernel::{QueueEngine as _, Receive};
-use tidings_people::contacts::ContactId;
+use tidings_people::contacts::{self, ContactId};
 use tidings_testbed::{Bed, each_store};
 
 use super::{
@@ -21,6 +23,7 @@ each_store!(
     an_event_with_two_identities_joins_two_people,
     a_shared_computer_joins_nobody,
     a_workspace_can_ask_to_be_asked,
+    who_somebody_said_are_two_stay_two,
     whoever_was_taken_apart_is_not_joined_again_by_itself,
     whoever_was_taken_apart_is_not_joined_through_a_third,
     what_is_new_goes_home_with_what_it_came_with,
@@ -31,6 +34,9 @@ each_store!(
     seen_moves_outwards_only,
     merges_are_told_on,
     the_audit_log_says_whom_and_from_what_to_what,
+    two_who_become_one_through_a_third_are_asked_about_no_more,
+    what_a_product_calls_somebody_goes_home_with_his_address,
+    whoever_comes_back_was_seen_when_those_below_him_were,
 );
 
 pub(super) fn identity(text: &str) -> Identity {
@@ -42,6 +48,7 @@ pub(super) fn by(identities: &[&str], cx: &Cx) -> Resolve {
     Resolve {
         identities: identities.iter().map(|text| identity(text)).collect(),
         at: cx.now(),
+        received_at: cx.now(),
         event_id: "e1".into(),
         unknown: Unknown::Make,
     }
@@ -135,12 +142,37 @@ async fn a_workspace_can_ask_to_be_asked(bed: &Bed) {
     assert_eq!(flags(&cx, None, 10).await.unwrap(), []);
     assert!(matches!(merge(&cx, one.lead_id, other.lead_id).await, Err(MergeError::Same)));
     assert!(matches!(merge(&cx, one.lead_id, 999.into()).await, Err(MergeError::Missing(_))));
+    // Who is erased is no question any more.
+    who(&cx, &["email=ada@x.org"]).await;
+    who(&cx, &["email=ada@x.org", "anonymous_id=a"]).await;
+    assert_eq!(flags(&cx, None, 10).await.unwrap().len(), 1);
+    assert!(contacts::erase(&cx, &"ada@x.org".parse().unwrap()).await.unwrap().erased);
+    assert_eq!(flags(&cx, None, 10).await.unwrap(), []);
     // Another workspace knows nobody of them.
     let elsewhere = bed.make_workspace("other").await;
     assert_eq!(find(&elsewhere, Whom::Contact(one.lead_id)).await.unwrap(), None);
     assert!(merge(&elsewhere, one.lead_id, other.lead_id).await.is_err());
     assert!(unmerge(&elsewhere, merged.id).await.is_err());
     assert!(who(&elsewhere, &["phone=+493012345"]).await.created);
+}
+
+async fn who_somebody_said_are_two_stay_two(bed: &Bed) {
+    let cx = bed.cx().await;
+    set_policy(&cx, Policy::Flag).await.unwrap();
+    let third = who(&cx, &["custom:x=3"]).await.lead_id;
+    let (one, other) = (who(&cx, &["phone=+493012345"]).await, who(&cx, &["anonymous_id=a"]).await);
+    who(&cx, &["anonymous_id=a", "phone=+493012345"]).await;
+    dismiss(&cx, flags(&cx, None, 10).await.unwrap()[0].id).await.unwrap();
+    set_policy(&cx, Policy::Merge).await.unwrap();
+    let again = who(&cx, &["anonymous_id=a", "phone=+493012345"]).await;
+    assert_eq!((again.lead_id, again.merged.len()), (other.lead_id, 0));
+    assert_eq!(flags(&cx, None, 10).await.unwrap(), [], "nobody is asked again");
+    // Nor through a third.
+    assert_eq!(who(&cx, &["custom:x=3", "phone=+493012345"]).await.lead_id, third);
+    assert_eq!(who(&cx, &["custom:x=3", "anonymous_id=a"]).await.merged.len(), 0);
+    // A person may say that it was right after all.
+    merge(&cx, one.lead_id, other.lead_id).await.unwrap();
+    assert_eq!(who(&cx, &["anonymous_id=a"]).await.lead_id, third);
 }
 
 async fn whoever_was_taken_apart_is_not_joined_again_by_itself(bed: &Bed) {
@@ -334,4 +366,45 @@ async fn the_audit_log_says_whom_and_from_what_to_what(bed: &Bed) {
     let (before, after) = find("contact.flag_dismiss").await;
     assert_eq!(before["contacts"], json!(flag.contacts.map(ContactId::get)));
     assert_eq!((&before["resolution"], &after["resolution"]), (&json!(null), &json!("dismissed")));
+}
+
+async fn two_who_become_one_through_a_third_are_asked_about_no_more(bed: &Bed) {
+    let cx = bed.cx().await;
+    let ada = who(&cx, &["anonymous_id=pc", "user_id=ada"]).await.lead_id;
+    let bob = who(&cx, &["anonymous_id=pc", "user_id=bob"]).await.lead_id;
+    let third = who(&cx, &["phone=+493012345"]).await.lead_id;
+    assert_eq!(flags(&cx, None, 10).await.unwrap().len(), 1);
+    merge(&cx, ada, third).await.unwrap();
+    assert_eq!(flags(&cx, None, 10).await.unwrap().len(), 1);
+    merge(&cx, third, bob).await.unwrap();
+    assert_eq!(flags(&cx, None, 10).await.unwrap(), []);
+}
+
+async fn what_a_product_calls_somebody_goes_home_with_his_address(bed: &Bed) {
+    let cx = bed.cx().await;
+    let one = who(&cx, &["email=one@example.org"]).await.lead_id;
+    let other = who(&cx, &["email=other@example.org"]).await.lead_id;
+    let merged = merge(&cx, one, other).await.unwrap();
+    let address = "other@example.org".parse().unwrap();
+    contacts::learn_user_id(&cx, &address, "u1", cx.now()).await.unwrap();
+    assert_eq!(known_as(&cx, one).await.len(), 3);
+    unmerge(&cx, merged.id).await.unwrap();
+    assert_eq!(known_as(&cx, one).await, ["email=one@example.org"]);
+    assert_eq!(known_as(&cx, other).await, ["email=other@example.org", "user_id=u1"]);
+}
+
+async fn whoever_comes_back_was_seen_when_those_below_him_were(bed: &Bed) {
+    let cx = bed.cx().await;
+    let mut leads = Vec::new();
+    for name in ["a", "b", "c"] {
+        leads.push(who(&cx, &[&format!("custom:x={name}")]).await.lead_id);
+    }
+    merge(&cx, leads[1], leads[2]).await.unwrap();
+    let outer = merge(&cx, leads[0], leads[1]).await.unwrap();
+    bed.clock.advance(100.hours());
+    let cx = bed.cx().await;
+    who(&cx, &["custom:x=c"]).await;
+    unmerge(&cx, outer.id).await.unwrap();
+    let back = view(&cx, Whom::Contact(leads[1])).await.unwrap().unwrap();
+    assert_eq!(back.last_seen_at, Some(cx.now()));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
+use tidings_access::StorageError;
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
@@ -20,7 +21,7 @@ async fn insist(cx: &tidings_access::Cx, cmd: Resolve) -> crate::identity::Resol
     loop {
         match resolve(cx, cmd.clone()).await {
             Ok(resolved) => return resolved.unwrap(),
-            Err(DatabaseError::Conflict) => {}
+            Err(StorageError::Relations(DatabaseError::Conflict)) => {}
             Err(error) => panic!("{error:?}"),
         }
     }

@@ -26,6 +26,7 @@ each_store!(
     our_own_events_make_nobody,
     many_that_bring_the_same_event_store_it_once,
     whoever_is_erased_keeps_no_event,
+    what_was_heard_before_an_erasure_brings_nobody_back,
 );
 
 pub(super) fn object(json: serde_json::Value) -> Object {
@@ -279,10 +280,45 @@ async fn whoever_is_erased_keeps_no_event(bed: &Bed) {
     assert!(matches!(ingest(&cx, bob).await.unwrap(), Ingested::Duplicate { .. }));
 }
 
+async fn what_was_heard_before_an_erasure_brings_nobody_back(bed: &Bed) {
+    let cx = bed.cx().await;
+    let named = ["email=ada@example.org", "user_id=u1", "phone=+493012345"];
+    ingest(&cx, told(&cx, "1", cx.now(), &named)).await.unwrap();
+    let on_their_way: Vec<_> =
+        (2..5).zip(named).map(|(id, name)| told(&cx, &id.to_string(), cx.now(), &[name])).collect();
+    let with_bob = told(&cx, "9", cx.now(), &["email=bob@example.org", "user_id=u1"]);
+    let late = told(&cx, "10", cx.now(), &["user_id=u1"]);
+    bed.clock.advance(1.second());
+    let cx = bed.cx().await;
+    assert!(contacts::erase(&cx, &"ada@example.org".parse().unwrap()).await.unwrap().erased);
+    for event in on_their_way {
+        assert_eq!(ingest(&cx, event).await.unwrap(), Ingested::Erased);
+    }
+    for name in named {
+        let (channel, value) = name.split_once('=').unwrap();
+        let whom = Whom::Identity(Identity::new(channel, value).unwrap());
+        assert_eq!(find(&cx, whom).await.unwrap(), None, "{name}");
+    }
+    // What else the event names is somebody.
+    assert!(ingest(&cx, with_bob).await.unwrap().lead().is_some());
+    assert_eq!(
+        find(&cx, Whom::Identity(Identity::new("user_id", "u1").unwrap())).await.unwrap(),
+        None
+    );
+    // And whoever is heard of since is new.
+    bed.clock.advance(1.second());
+    let cx = bed.cx().await;
+    let again = ingest(&cx, told(&cx, "6", cx.now(), &["user_id=u1"])).await.unwrap();
+    assert!(again.lead().is_some());
+    // His timeline has nothing of who was erased.
+    assert_eq!(ingest(&cx, late).await.unwrap(), Ingested::Erased);
+}
+
 fn resolve_of(event: &LeadIngestion, cx: &Cx) -> crate::identity::Resolve {
     crate::identity::Resolve {
         identities: super::check::check(event, cx.now()).unwrap(),
         at: event.occurred_at,
+        received_at: event.received_at,
         event_id: "late".into(),
         unknown: crate::identity::Unknown::Make,
     }

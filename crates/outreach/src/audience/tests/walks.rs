@@ -48,7 +48,8 @@ impl Way {
         let mut meant = BTreeSet::new();
         for (number, (person, id)) in people.iter().zip(ids).enumerate() {
             let Some(facts) = person.facts(number) else { continue };
-            let in_news = facts.audiences.contains(&"news".parse().unwrap());
+            // Whoever has left since is met, so that the gate can say why he does not get it.
+            let in_news = person.has_agreed_to_news();
             if (in_news || !self.in_news) && matches(&self.condition, &facts) {
                 meant.insert((*id, address(number, 0).to_string()));
             }

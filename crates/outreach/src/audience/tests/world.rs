@@ -115,6 +115,11 @@ pub(super) fn address(number: usize, place: usize) -> EmailAddress {
 }
 
 impl Person {
+    /// Whether he has agreed to all of it or to the shop's part, whatever he said since.
+    pub(super) fn has_agreed_to_news(&self) -> bool {
+        self.subscriptions[..2].iter().flatten().any(|it| STATUSES[*it] == "subscribed")
+    }
+
     /// What ought to be known of him. `None` if he cannot be meant at all.
     pub(super) fn facts(&self, number: usize) -> Option<Facts> {
         if self.fate != Fate::There || self.profiles.is_empty() {
@@ -122,8 +127,12 @@ impl Person {
         }
         let is_in =
             |place: usize| self.subscriptions[place].is_some_and(|it| STATUSES[it] == "subscribed");
+        let left = |place: usize| {
+            self.subscriptions[place].is_some_and(|it| STATUSES[it] == "unsubscribed")
+        };
         let mut audiences = Vec::<Slug>::new();
-        if is_in(0) || is_in(1) {
+        // Whoever left all of it, or the shop's part, has left: nobody here has agreed to anything since.
+        if (is_in(0) || is_in(1)) && !left(0) && !left(1) {
             audiences.push("news".parse().unwrap());
         }
         if is_in(3) {

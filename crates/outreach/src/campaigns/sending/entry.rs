@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tidings_access::Cx;
-use tidings_delivery::ledger::answers::{self, Refusal};
 use tidings_delivery::ledger::news::{About, News, announcement};
+use tidings_delivery::ledger::turned_away::{self, TurnedAway};
 use tidings_delivery::links::Source;
 use tidings_kernel::{Accepted, SendError};
 use tidings_sql::{DatabaseError, Param, Tx};
@@ -15,7 +16,7 @@ use tidings_webhooks::announce_each;
 
 use super::load::Recipient;
 use super::marks::{self, Given, Place, Taken};
-use super::rules;
+use super::rules::{self, Refused};
 use crate::campaigns::batches::{self, Finished};
 use crate::campaigns::brake::Came;
 use crate::campaigns::tallies::REFUSED;
@@ -61,6 +62,14 @@ pub(super) enum End {
     GiveUp,
 }
 
+/// The how many-th try to write it down it is. After the first, what was asked about those who are to be handed over next
+/// may be long ago: then nobody is, and the batch is looked at again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Try {
+    First,
+    Again,
+}
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub(super) struct Written {
@@ -80,6 +89,8 @@ struct Sorted {
     refused: Vec<Given>,
     not_now: Vec<Given>,
     back: Vec<Given>,
+    /// How long who waits alone, of those that are back.
+    put_off: Vec<(RecipientId, Duration)>,
     unanswered: Vec<Given>,
 }
 
@@ -98,10 +109,12 @@ impl Entry {
         tx: &mut Tx<'_>,
         cx: &Cx,
         run: &Run,
+        which: Try,
     ) -> Result<Written, DatabaseError> {
         let (now, campaign) = (cx.now(), run.campaign.id);
         let sorted = self.sorted();
-        let moves = !self.later.is_empty() || !sorted.not_now.is_empty();
+        let lists = [self.later.is_empty(), sorted.not_now.is_empty(), sorted.put_off.is_empty()];
+        let moves = lists.contains(&false);
         if moves || self.end != End::GoesOn {
             // Whoever changes a campaign and its recipients locks the campaign first, so that two cannot wait for each other.
             store::lock(tx, cx, campaign)?;
@@ -109,6 +122,7 @@ impl Entry {
         let taken = marks::accepted(tx, cx, &sorted.accepted, now)?;
         let mut written = Written { taken, ..Written::default() };
         let mut failed = marks::refused(tx, cx, &sorted.refused, now)?;
+        self.tell_turned_away(tx, run, &failed, now)?;
         let not_now = marks::not_now(tx, cx, &sorted.not_now, now)?;
         failed.extend(not_now.failed);
         failed.extend(marks::back(tx, cx, &sorted.back, now)?);
@@ -119,11 +133,15 @@ impl Entry {
         let again = not_now.again.iter();
         let again =
             again.map(|(id, times)| (RecipientId::from(*id), rules::tried_again(*times, now)));
-        let later: Vec<_> = self.later.iter().copied().chain(again).collect();
+        let put_off = sorted.put_off.iter();
+        let put_off = put_off.map(|(id, after)| (*id, now.saturating_add(*after).unwrap_or(now)));
+        let later: Vec<_> = self.later.iter().copied().chain(again).chain(put_off).collect();
         if !later.is_empty() {
             batches::regroup(tx, cx, campaign, run.number, &later)?;
         }
-        self.claim(tx, run, now, &mut written)?;
+        if which == Try::First {
+            self.claim(tx, run, now, &mut written)?;
+        }
         self.tell(tx, cx, run, (&written.taken, &failed, &skipped))?;
         let finished = match &self.end {
             End::GoesOn => return Ok(written),
@@ -184,6 +202,27 @@ impl Entry {
         announce_each(cx, tx, told)
     }
 
+    /// Tells who cannot be reached at all, of those who were just refused.
+    fn tell_turned_away(
+        &self,
+        tx: &mut Tx<'_>,
+        run: &Run,
+        refused: &[i64],
+        now: Timestamp,
+    ) -> Result<(), DatabaseError> {
+        for (given, answer) in &self.answers {
+            let Err(SendError::NoSuchAddress { reason, status }) = answer else { continue };
+            let email = run.row(given.id).and_then(|row| row.email.as_deref());
+            let Some(email) = email.filter(|_| refused.contains(&given.id)) else { continue };
+            let (workspace, source) = (run.campaign.workspace, Source::Recipient(given.id));
+            let attempt = given.attempts;
+            let turned_away =
+                TurnedAway { workspace, source, attempt, email, status, said: reason };
+            turned_away::tell(tx, &turned_away, now)?;
+        }
+        Ok(())
+    }
+
     fn sorted(&self) -> Sorted {
         let mut sorted = Sorted::default();
         for (given, answer) in &self.answers {
@@ -195,11 +234,16 @@ impl Entry {
                 }
                 Err(error) => {
                     let given = given.text(&error.to_string());
-                    match answers::refused(error) {
-                        Refusal::Failed => sorted.refused.push(given.word(REFUSED)),
-                        Refusal::Again => sorted.not_now.push(given),
-                        Refusal::Later(_) => sorted.back.push(given),
-                        Refusal::Uncertain => sorted.unanswered.push(given),
+                    // The claim that was answered is no claim before it.
+                    match rules::refused(error, given.attempts - 1) {
+                        Refused::Failed => sorted.refused.push(given.word(REFUSED)),
+                        Refused::Again => sorted.not_now.push(given),
+                        Refused::Stop(_) => sorted.back.push(given),
+                        Refused::PutOff(after) => {
+                            sorted.put_off.push((RecipientId::from(given.id), after));
+                            sorted.back.push(given);
+                        }
+                        Refused::Uncertain => sorted.unanswered.push(given),
                     }
                 }
             }

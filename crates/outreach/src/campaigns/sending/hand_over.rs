@@ -14,7 +14,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use tidings_access::StorageError;
 use tidings_delivery::ledger::Source;
-use tidings_delivery::ledger::answers::{self, Refusal};
 use tidings_delivery::pace::Lane;
 use tidings_delivery::sent::Line;
 use tidings_kernel::{Accepted, EmailAddress, SendError, Sender};
@@ -23,6 +22,7 @@ use super::Worker;
 use super::entry::{Entry, Run, Written};
 use super::marks::{Given, Taken};
 use super::paper::{Desk, Person, Unwritten};
+use super::rules::{self, Refused};
 
 /// For a turn that comes this soon it is worth to wait; for others the batch goes back to the queue.
 const SOON: Duration = Duration::from_millis(250);
@@ -133,7 +133,7 @@ impl<'a> HandOver<'a> {
         for (place, answer) in answers {
             let Some(ready) = asked.get(place) else { continue };
             if let Err(error) = &answer
-                && let Refusal::Later(after) = answers::refused(error)
+                && let Refused::Stop(after) = rules::refused(error, ready.given.attempts)
             {
                 stop = Some(Stop::Wait("the provider takes no mail now", after));
             }

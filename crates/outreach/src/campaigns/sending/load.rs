@@ -2,18 +2,23 @@
 //!
 //! Rows are by contact, and two contacts can turn out to be one person after they were written down. He gets it once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use tidings_access::Cx;
-use tidings_delivery::eligibility::{self, Kind, Mailing, ManyRelations};
+use tidings_delivery::eligibility::{self, ManyRelations};
 use tidings_delivery::links::{Addressee, Source};
 use tidings_kernel::EmailAddress;
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::rules::{self, State, Step};
+use crate::audience::{Condition, Gate};
 use crate::campaigns::batches::{self, Batch};
-use crate::campaigns::{Campaign, CampaignId, Status, store};
+use crate::campaigns::{Campaign, CampaignId, RecipientId, Status, store};
+
+/// How long after somebody it is asked again whether he got it, if he is the same person.
+const AFTER_TWIN: SignedDuration = SignedDuration::from_mins(1);
 
 /// A row of `campaign_recipients`.
 #[derive(Debug, Clone)]
@@ -61,17 +66,36 @@ pub(super) struct Loaded {
     pub(super) foreign: usize,
     /// Those of this batch. Who was moved to another one is that one's.
     pub(super) rows: Vec<Recipient>,
-    /// Those of them that are to be sent to now, and what the relations say of them. Nobody while it is not sending.
-    pub(super) relations: Option<(Vec<Addressed>, ManyRelations)>,
+    /// Those of them that are to be sent to now, what is asked of them, and what the relations say to that. Nobody while it
+    /// is not sending.
+    pub(super) relations: Option<(Vec<Addressed>, Gate, ManyRelations)>,
     /// Those whose address nobody can write to.
     pub(super) unreadable: Vec<Recipient>,
-    /// Those who get it as somebody else, who is the same person.
+    /// Those who have it as somebody else, who is the same person.
     pub(super) duplicates: Vec<Recipient>,
+    /// Those who may get it as somebody else, and until when they wait to know.
+    pub(super) later: Vec<(RecipientId, Timestamp)>,
 }
 
-pub(super) fn mailing(campaign: &Campaign) -> Mailing {
-    let Campaign { client, audience, topic, .. } = *campaign;
-    Mailing { kind: Kind::Campaign, client, audience, topic }
+/// What is asked of everybody. With a filter that cannot be read nobody would have been written down.
+fn gate(tx: &mut Tx<'_>, cx: &Cx, campaign: &Campaign) -> Result<Gate, DatabaseError> {
+    // It may name ten thousand people, and that is read only if it may require an audience as well.
+    let condition = match may_require_audience(&campaign.filter) {
+        true => Condition::parse(&campaign.filter, "filter").unwrap_or_default(),
+        false => Condition::EVERYONE,
+    };
+    Gate::load(tx, cx, &campaign.own(), &condition)
+}
+
+/// Whether it names one, or a segment, whose condition may.
+fn may_require_audience(filter: &Value) -> bool {
+    match filter {
+        Value::Object(parts) => parts.iter().any(|(name, part)| {
+            ["audience", "segment"].contains(&name.as_str()) || may_require_audience(part)
+        }),
+        Value::Array(parts) => parts.iter().any(may_require_audience),
+        _ => false,
+    }
 }
 
 /// `None` if there is no such campaign in the workspace. `ids` are different from each other.
@@ -91,17 +115,25 @@ pub(super) fn load(
     let rows = rows.iter().map(read).collect::<Result<Vec<_>, DatabaseError>>()?;
     let members = batch.as_ref().map_or(&[][..], |batch| &batch.recipients);
     let rows: Vec<_> = rows.into_iter().filter(|row| members.contains(&row.id)).collect();
-    let (mut wanted, mut unreadable, mut duplicates) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut wanted, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut duplicates, mut later) = (Vec::new(), Vec::new());
     // Of a batch that is done nobody is sent to: who is tried again is in another one as well.
     let is_open = batch.as_ref().is_some_and(|batch| batch.done_at.is_none());
     if campaign.status == Status::Sending && is_open {
         let open = rows.iter().filter(|row| rules::next(&row.state, cx.now()) == Step::Send);
         let open: Vec<_> = open.collect();
-        let twice = twice(tx, cx, campaign.id, &open)?;
+        let twins = twins(tx, cx, campaign.id, &open)?;
         for row in open {
-            if twice.contains(&row.id) {
-                duplicates.push(row.clone());
-                continue;
+            match twins.get(&row.id) {
+                Some(Twin::HasIt) => {
+                    duplicates.push(row.clone());
+                    continue;
+                }
+                Some(Twin::GoesFirst(until)) => {
+                    later.push((RecipientId::from(row.id), *until));
+                    continue;
+                }
+                None => {}
             }
             match row.email.as_deref().and_then(|text| text.parse().ok()) {
                 Some(email) => wanted.push(Addressed { row: row.clone(), email }),
@@ -113,19 +145,29 @@ pub(super) fn load(
         None
     } else {
         let emails: Vec<_> = wanted.iter().map(|one| one.email.clone()).collect();
-        let relations = eligibility::relations_all(tx, cx, &mailing(&campaign), &emails)?;
-        Some((wanted, relations))
+        let gate = gate(tx, cx, &campaign)?;
+        let relations = eligibility::relations_all(tx, cx, gate.first(), &emails)?;
+        Some((wanted, gate, relations))
     };
-    Ok(Some(Loaded { campaign, batch, foreign, rows, relations, unreadable, duplicates }))
+    Ok(Some(Loaded { campaign, batch, foreign, rows, relations, unreadable, duplicates, later }))
+}
+
+/// What becomes of somebody of whom another row is the same person by now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Twin {
+    /// The other was handed over.
+    HasIt,
+    /// The other goes first, and may get it or not: he is asked about again then.
+    GoesFirst(Timestamp),
 }
 
 /// Those of whom another row is the same person by now: one that was handed over already, or that comes before.
-fn twice(
+fn twins(
     tx: &mut Tx<'_>,
     cx: &Cx,
     campaign: CampaignId,
     rows: &[&Recipient],
-) -> Result<HashSet<i64>, DatabaseError> {
+) -> Result<HashMap<i64, Twin>, DatabaseError> {
     let contacts: Vec<i64> = rows.iter().map(|row| row.contact).collect();
     let sql = "SELECT id FROM leads WHERE id {among} AND workspace_id = $1 AND (merged_into_id IS NOT NULL
                OR EXISTS (SELECT 1 FROM leads other WHERE other.merged_into_id = leads.id))";
@@ -138,17 +180,37 @@ fn twice(
                    UNION SELECT l.merged_into_id FROM leads l JOIN above a ON l.id = a.id WHERE l.merged_into_id IS NOT NULL),
                person (id) AS (
                    SELECT id FROM above UNION SELECT l.id FROM leads l JOIN person p ON l.merged_into_id = p.id)
-               SELECT 1 FROM person p JOIN campaign_recipients r ON r.campaign_id = $1 AND r.lead_id = p.id
-               WHERE r.id <> $2 AND (r.sent_at IS NOT NULL OR r.status NOT IN ('pending', 'queued', 'skipped', 'failed')
-                     OR (r.status IN ('pending', 'queued') AND r.id < $2))";
-    let mut twice = HashSet::new();
+               SELECT r.id, r.status, r.sent_at, r.due_at, r.arm
+               FROM person p JOIN campaign_recipients r ON r.campaign_id = $1 AND r.lead_id = p.id
+               WHERE r.id <> $2";
+    let mut twins = HashMap::new();
     for row in rows.iter().filter(|row| merged.contains(&row.contact)) {
         let params = [Param::Int(campaign.get()), Param::Int(row.id), Param::Int(row.contact)];
-        if !tx.query(sql, &params)?.is_empty() {
-            twice.insert(row.id);
+        for other in tx.query(sql, &params)? {
+            let (own, theirs) =
+                (turn(row.arm, row.id), turn(other.optional_int(4)?, other.int(0)?));
+            let twin = match (other.text(1)?, other.optional_int(2)?) {
+                ("skipped" | "failed", None) => continue,
+                ("pending" | "queued", None) if theirs > own => continue,
+                // What is handed over just now may still be refused.
+                ("pending" | "queued" | "claimed", None) => {
+                    let due_at = other.optional_time(3)?.unwrap_or(cx.now()).max(cx.now());
+                    Twin::GoesFirst(due_at.saturating_add(AFTER_TWIN).unwrap_or(due_at))
+                }
+                _ => Twin::HasIt,
+            };
+            if twins.get(&row.id) != Some(&Twin::HasIt) {
+                twins.insert(row.id, twin);
+            }
         }
     }
-    Ok(twice)
+    Ok(twins)
+}
+
+/// Of two rows of one person the one with the lower goes first. Who is part of a test does so before who waits for its winner,
+/// as without him there may be none; and still does when it is known, or two nodes could each let the other's go.
+fn turn(arm: Option<i64>, id: i64) -> (bool, i64) {
+    (arm.is_none(), id)
 }
 
 fn read(row: &Row) -> Result<Recipient, DatabaseError> {

@@ -67,17 +67,17 @@ pub(super) struct Taken {
 /// those that are given.
 const CLAIM: &str = "UPDATE campaign_recipients
                SET status = 'claimed', claimed_by = $3, claimed_until = $4, handed_at = $5, attempts = attempts + 1,
-                   batch_id = $2, provider = $6, last_error = NULL, fail_reason = NULL, updated_at = $5
+                   provider = $6, last_error = NULL, fail_reason = NULL, updated_at = $5
                FROM {given}
-               WHERE id = of_id AND attempts = of_attempts AND +campaign_id = $1
+               WHERE id = of_id AND attempts = of_attempts AND +campaign_id = $1 AND batch_id = $2
                  AND (status IN ('pending', 'queued')
                       OR (status = 'claimed' AND claimed_until <= $5 AND handed_at IS NULL))
                  AND EXISTS (SELECT 1 FROM campaigns c WHERE c.id = $1 AND c.status = 'sending')
                RETURNING id";
 
 /// Claims recipients and says that they are being handed over, in one statement: from here on a crash leaves them
-/// uncertain. The row keeps with which batch it was, so that its line in the send log can be asked for. Tells who they are: nobody, if the campaign is not sending any more; and without those with whom
-/// somebody else was faster.
+/// uncertain. Tells who they are: nobody, if the campaign is not sending any more; and without those with whom somebody else
+/// was faster, and those who were moved to another batch, which would wait for them in vain.
 pub(super) fn claim(
     tx: &mut Tx<'_>,
     place: &Place<'_>,

@@ -25,7 +25,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidings_access::{Access, Cx, StorageError};
-use tidings_delivery::eligibility::{self, Answer, ManyRelations, Verdict};
+use tidings_delivery::eligibility::{self, ManyRelations, Verdict};
+use tidings_delivery::ledger::insist;
 use tidings_delivery::links::Links;
 use tidings_delivery::pace::Pace;
 use tidings_delivery::sent::{self, Line};
@@ -35,11 +36,12 @@ use tidings_jobs::contracts::CampaignEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::{EmailAddress, Sender, tables};
 use tidings_people::keys;
-use tidings_sql::{DatabaseError, Param};
+use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::batches::{self, Finished};
-use super::{CampaignId, RecipientId, Status, brake, control, store};
-use entry::{End, Entry, Run, Written};
+use super::{CampaignId, RecipientId, Status, brake, control, lost, store};
+use crate::audience::Gate;
+use entry::{End, Entry, Run, Try, Written};
 use hand_over::{HandOver, Stop};
 use load::{Addressed, Loaded, Recipient};
 use marks::Given;
@@ -54,8 +56,6 @@ pub use settle::{
 const A_MOMENT: Duration = Duration::from_secs(5);
 /// How long a batch waits while a store cannot be used. It may be for as long as that takes.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
-/// How often something is written down before it is given up, which leaves those uncertain whose answers it has.
-const TRIES: usize = 3;
 /// How often a batch is looked at again at once because its campaign has changed meanwhile.
 const LOOKS: usize = 3;
 /// What is said of who has an address that is none.
@@ -135,7 +135,7 @@ impl Work<CampaignEmail> for Worker {
     async fn work(&self, message: CampaignEmail) -> Outcome {
         let batch = message.batch_id.clone();
         let id = message.campaign_id;
-        match self.deliver(message).await {
+        let outcome = match self.deliver(message).await {
             Ok(outcome) => outcome,
             Err(error) => {
                 let causes = tidings_kernel::causes(&error);
@@ -146,7 +146,11 @@ impl Work<CampaignEmail> for Worker {
                     Outcome::retry(reason)
                 }
             }
+        };
+        if let Outcome::Wait { after, .. } = &outcome {
+            self.comes_again(id.into(), &batch, *after).await;
         }
+        outcome
     }
 
     async fn given_up(&self, message: CampaignEmail, reason: &str) {
@@ -161,9 +165,7 @@ impl Work<CampaignEmail> for Worker {
 impl Worker {
     async fn deliver(&self, message: CampaignEmail) -> Result<Outcome, StorageError> {
         let campaign = CampaignId::from(message.campaign_id);
-        let number = batches::number_of(&message.batch_id)
-            .filter(|number| batches::batch_id(campaign, *number) == message.batch_id);
-        let Some(number) = number else {
+        let Some(number) = number_in(campaign, &message.batch_id) else {
             return Ok(Outcome::dead(format!("this is no batch of campaign {campaign}")));
         };
         let mut ids = message.campaign_recipient_ids;
@@ -209,7 +211,7 @@ impl Worker {
         ids: &[i64],
         (number, batch_id): (i64, String),
     ) -> Result<Next, StorageError> {
-        let Loaded { campaign, batch, rows, relations, unreadable, duplicates, .. } = loaded;
+        let Loaded { campaign, batch, rows, relations, unreadable, duplicates, later, .. } = loaded;
         let Some(batch) = batch else {
             return Ok(Next::Outcome(Outcome::retry(format!("there is no batch {batch_id}"))));
         };
@@ -224,13 +226,13 @@ impl Worker {
             provider: self.sender.name(),
         });
         let seen = Seen::of(&run.rows, cx.now());
-        let mut entry = Entry { given_up: seen.given_up, ..Entry::default() };
+        let mut entry = Entry { given_up: seen.given_up, later, ..Entry::default() };
         entry.fails =
             unreadable.iter().map(|row| unwritten(row, "bad_address", UNREADABLE)).collect();
         let skip = |row: &Recipient| Given::new(row.id, row.attempts).word(DUPLICATE);
         entry.skips = duplicates.iter().map(skip).collect();
         let people = match relations {
-            Some(wanted) => self.people(cx, &run, wanted, (&papers, &mut entry)).await?,
+            Some(wanted) => self.people(cx, wanted, (&papers, &mut entry)).await?,
             None => Vec::new(),
         };
         let labels = match people.is_empty() && seen.sent.is_empty() {
@@ -243,7 +245,14 @@ impl Worker {
         hand_over.people = people.into();
         let stop = Box::pin(hand_over.run()).await?;
         if stop.is_none() && batch.done_at.is_none() {
-            hand_over.entry.end = self.end(cx, &run).await?;
+            match self.end(cx, &run).await {
+                Ok(end) => hand_over.entry.end = end,
+                // What the provider said of the last ones nobody else knows: it is written down whatever else cannot be read.
+                Err(error) => {
+                    hand_over.commit().await?;
+                    return Err(error);
+                }
+            }
         }
         let written = match hand_over.entry.is_empty() {
             true => Written::default(),
@@ -273,20 +282,18 @@ impl Worker {
     async fn people(
         &self,
         cx: &Cx,
-        run: &Run,
-        (wanted, relations): (Vec<Addressed>, ManyRelations),
+        (wanted, gate, relations): (Vec<Addressed>, Gate, ManyRelations),
         (papers, entry): (&Arms, &mut Entry),
     ) -> Result<Vec<Person>, StorageError> {
         let asked = wanted.iter().map(|one| eligibility::Person {
             email: one.email.clone(),
             profile: eligibility::Loaded::NotYet,
         });
-        let (mailing, asked) = (load::mailing(&run.campaign), asked.collect());
-        let answers = eligibility::check_all_with(cx, &mailing, relations, asked).await?;
+        let answers = gate.check_with(cx, relations, asked.collect()).await?;
         let mut people = Vec::with_capacity(wanted.len());
         for (Addressed { row, email }, answer) in wanted.into_iter().zip(answers) {
-            let Answer { explanation, profile, .. } = answer;
-            match explanation.verdict {
+            let profile = answer.profile;
+            match answer.verdict {
                 Verdict::Send => {}
                 Verdict::Skip(reason) => {
                     let skip = Given::new(row.id, row.attempts).word(reason.as_str());
@@ -393,24 +400,26 @@ impl Worker {
         Ok(Arms(arms))
     }
 
-    /// Writes an entry down, and again if the database stumbles: without it those are uncertain whose answers it has.
+    /// Writes an entry down, however the database stumbles: without it those are uncertain whose answers it has.
     async fn write(&self, run: &Arc<Run>, entry: Entry) -> Result<Written, StorageError> {
         let entry = Arc::new(entry);
-        let mut tries = 1;
-        let written = loop {
-            // Whatever is decided in it is decided by the time of this very moment.
-            let cx = self.access.working_for(run.campaign.workspace).await?;
-            let cx = cx.ok_or(DatabaseError::NoRow)?;
+        let mut which = Try::First;
+        let write = || {
             let (entry, run) = (Arc::clone(&entry), Arc::clone(run));
-            let write =
-                self.access.database().write_committed(move |tx| entry.write(tx, &cx, &run));
-            match write.await {
-                Err(error) if tries < TRIES => {
-                    tries += 1;
-                    tracing::warn!(error = %tidings_kernel::causes(&error), "Answers could not be written down");
-                }
-                written => break written?,
+            let this = std::mem::replace(&mut which, Try::Again);
+            async move {
+                // Whatever is decided in it is decided by the time of this very moment.
+                let cx = self.access.working_for(run.campaign.workspace).await?;
+                let cx = cx.ok_or(DatabaseError::NoRow)?;
+                let write = move |tx: &mut Tx<'_>| entry.write(tx, &cx, &run, this);
+                Ok(self.access.database().write_committed(write).await?)
             }
+        };
+        let written = if entry.answers.is_empty() {
+            let mut write = write;
+            write().await?
+        } else {
+            insist(&self.access, write).await?
         };
         for id in &written.uncertain {
             tracing::warn!(recipient.id = id, "Nobody knows whether recipient {id} was sent to");
@@ -418,11 +427,27 @@ impl Worker {
         Ok(written)
     }
 
-    /// Pauses a campaign whose batch nobody could work on. Who has no end yet goes with another batch when it is resumed.
+    /// Says when a batch that waits comes again, so that nobody takes it for lost. If that fails, somebody may, and puts it on
+    /// the queue once more.
+    async fn comes_again(&self, campaign: CampaignId, batch: &str, after: Duration) {
+        let Some(number) = number_in(campaign, batch) else { return };
+        let now = self.access.now();
+        let at = now.saturating_add(after).unwrap_or(now);
+        let note = self
+            .access
+            .database()
+            .write_committed(move |tx| lost::comes_again(tx, (campaign, number), at));
+        if let Err(error) = note.await {
+            let error = tidings_kernel::causes(&error);
+            tracing::debug!(campaign.id = %campaign, batch, error, "Nobody knows that batch {batch} waits");
+        }
+    }
+
+    /// Pauses a campaign whose batch nobody could work on. Who has no end yet goes with another batch when it is resumed, or
+    /// nowhere if it was cancelled.
     async fn stop_at(&self, id: CampaignId, batch: &str, why: &str) -> Result<(), StorageError> {
         let Some(cx) = self.inside(id).await? else { return Ok(()) };
-        let number = batches::number_of(batch).filter(|one| batches::batch_id(id, *one) == batch);
-        let Some(number) = number else { return Ok(()) };
+        let Some(number) = number_in(id, batch) else { return Ok(()) };
         let within = cx.clone();
         let find = cx.database().read(move |tx| batches::find(tx, &within, id, number));
         let found: Option<batches::Batch> = find.await?;
@@ -432,14 +457,23 @@ impl Worker {
         }
         control::stuck(&cx, id, why).await?;
         let within = cx.clone();
-        let hand_back = cx.database().write_committed(move |tx| {
-            let locked = store::lock(tx, &within, id)?;
-            if locked.is_some_and(|locked| locked.status == Status::Paused) {
-                batches::hand_back(tx, &within, id, number)?;
+        let end = cx.database().write_committed(move |tx| {
+            let Some(locked) = store::lock(tx, &within, id)? else { return Ok(()) };
+            let finished = match locked.status {
+                Status::Paused => batches::hand_back(tx, &within, id, number)?,
+                Status::Cancelled => batches::give_up(tx, &within, id, number)?,
+                // Whoever has resumed it meanwhile has put all its batches on the queue again.
+                _ => return Ok(()),
+            };
+            match batches::find(tx, &within, id, number)? {
+                // Somebody of it is handed over just now, and only its message can end it after that.
+                Some(batch) if finished == Finished::Open => {
+                    lost::after_the_claims(tx, &within, &locked, &batch)
+                }
+                _ => Ok::<_, DatabaseError>(()),
             }
-            Ok::<_, DatabaseError>(())
         });
-        Ok(hand_back.await?)
+        Ok(end.await?)
     }
 
     /// The workspace of a campaign. `None` if there is no such campaign.
@@ -476,6 +510,12 @@ impl Worker {
     fn workspaces(&self) -> std::sync::MutexGuard<'_, HashMap<i64, i64>> {
         self.workspaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The number of a batch, if it is one of that campaign.
+fn number_in(campaign: CampaignId, batch_id: &str) -> Option<i64> {
+    let number = batches::number_of(batch_id);
+    number.filter(|number| batches::batch_id(campaign, *number) == batch_id)
 }
 
 /// What each variant says, or why nobody can be sent it.

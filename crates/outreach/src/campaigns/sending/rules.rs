@@ -1,14 +1,17 @@
 //! What a worker does with each recipient of a batch, and when somebody is tried again. Pure. What the provider's answer means
-//! is the same for all kinds of messages (`delivery::ledger::answers`).
+//! for one message is the same for all kinds of them (`delivery::ledger::answers`).
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tidings_delivery::ledger::answers::until;
+use tidings_delivery::ledger::answers::{self, Refusal, until};
+use tidings_kernel::SendError;
 
 /// How long somebody waits the first time that the provider did not take his message. It doubles each time.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_mins(1);
 const MAX_WAIT: SignedDuration = SignedDuration::from_hours(4);
+/// So often all of a batch waits because somebody of it is throttled. After that he waits alone.
+const PATIENCE: u32 = 3;
 
 /// What the ledger knows of a recipient, as far as it decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +49,38 @@ pub(super) fn next(state: &State, now: Timestamp) -> Step {
     }
 }
 
+/// What becomes of somebody whom the provider did not take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    Failed,
+    /// He is tried again; it counts as a try.
+    Again,
+    /// The provider takes nothing now: all of the batch waits, as if nothing had been tried.
+    Stop(Duration),
+    /// The provider does not take his: he waits alone, and as if nothing had been tried.
+    PutOff(Duration),
+    Uncertain,
+}
+
+/// What an answer means for somebody who was handed over so often before.
+pub(super) fn refused(error: &SendError, before: i64) -> Refused {
+    let before = u32::try_from(before).unwrap_or(u32::MAX);
+    match answers::refused_again(error, before) {
+        Refusal::Failed | Refusal::Bounced => Refused::Failed,
+        Refusal::Again => Refused::Again,
+        // Somebody who is throttled again and again must not hold up all others.
+        Refusal::Later(after) if before >= PATIENCE && is_throttled(error) => {
+            Refused::PutOff(after)
+        }
+        Refusal::Later(after) => Refused::Stop(after),
+        Refusal::Uncertain => Refused::Uncertain,
+    }
+}
+
+fn is_throttled(error: &SendError) -> bool {
+    matches!(error, SendError::Throttled { .. })
+}
+
 /// When somebody is tried again whom the provider did not take so many times.
 pub(super) fn tried_again(refusals: i64, now: Timestamp) -> Timestamp {
     let doublings = u32::try_from(refusals.clamp(1, 20) - 1).unwrap_or(0);
@@ -59,7 +94,9 @@ mod tests {
 
     use jiff::Timestamp;
 
-    use super::{State, Step, next, tried_again};
+    use tidings_kernel::SendError;
+
+    use super::{Refused, State, Step, next, refused, tried_again};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -95,5 +132,26 @@ mod tests {
         for (refusals, minutes) in [(1, 1), (2, 2), (3, 4), (8, 128), (9, 240), (10, 240)] {
             assert_eq!(tried_again(refusals, at(0)), at(minutes * 60), "{refusals}");
         }
+    }
+    #[test]
+    fn who_is_always_throttled_holds_up_others_a_few_times_and_waits_alone_then() {
+        let why = || "x".to_owned();
+        let throttled = SendError::Throttled { reason: why(), retry_after: None };
+        for (before, expected) in [
+            (0, Refused::Stop(Duration::from_secs(5))),
+            (2, Refused::Stop(Duration::from_secs(15))),
+            (3, Refused::PutOff(Duration::from_secs(20))),
+            (299, Refused::PutOff(Duration::from_secs(600))),
+            (300, Refused::Again),
+            (i64::MAX, Refused::Again),
+        ] {
+            assert_eq!(refused(&throttled, before), expected, "{before}");
+        }
+        // If nobody takes anything, that is about nobody.
+        let closed = SendError::Closed(why());
+        assert_eq!(refused(&closed, 500), Refused::Stop(Duration::from_secs(60)));
+        assert_eq!(refused(&SendError::Refused(why()), 0), Refused::Failed);
+        assert_eq!(refused(&SendError::Later(why()), 0), Refused::Again);
+        assert_eq!(refused(&SendError::Uncertain(why()), 0), Refused::Uncertain);
     }
 }

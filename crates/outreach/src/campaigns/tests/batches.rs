@@ -32,7 +32,7 @@ fn a_batch_is_known_by_its_id() {
 
 impl World<'_> {
     /// Does something in a transaction, as a worker would.
-    async fn commit<T: Send + 'static>(
+    pub(super) async fn commit<T: Send + 'static>(
         &self,
         work: impl Fn(&mut Tx<'_>, &tidings_access::Cx) -> Result<T, DatabaseError> + Send + 'static,
     ) -> T {

@@ -18,6 +18,8 @@ each_store!(
     only_those_are_sent_to_again_where_it_failed,
     too_many_bounces_stop_it_until_somebody_lets_it_go_on,
     what_the_provider_refuses_stops_it_like_bounces,
+    what_is_on_the_queue_as_a_whole_is_stopped,
+    whoever_finishes_no_batch_is_stopped,
     what_cannot_be_done_is_refused_and_changes_nothing,
     each_change_is_in_the_history_with_its_reason,
     a_campaign_that_does_not_get_on_is_paused_with_the_reason,
@@ -124,12 +126,22 @@ async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
     world.run().await;
     let none = retry_failed(&cx, find(id), None).await.unwrap();
     assert_eq!((none.recipients, none.campaign.status), (0, Status::Sent));
+    // Whoever failed and is erased cannot be sent to.
+    let erase = "UPDATE campaign_recipients SET status = 'failed', tallied = 'failed', sent_at = NULL, email = NULL
+                 WHERE id = (SELECT MIN(id) FROM campaign_recipients)";
+    assert_eq!(world.run_sql(erase).await, 1);
+    let none = retry_failed(&cx, find(id), None).await.unwrap();
+    assert_eq!((none.recipients, none.campaign.status), (0, Status::Sent));
 }
 
-async fn bounces(world: &World<'_>, id: CampaignId, count: i64) {
+pub(super) async fn bounces(world: &World<'_>, id: CampaignId, count: i64) {
+    came(world, id, ("bounceCount", count)).await;
+}
+
+async fn came(world: &World<'_>, id: CampaignId, (counter, count): (&str, i64)) {
     let key = Key::new(format!("STATS#{}", world.campaign(id).await.key()), "COUNTERS");
     let items = world.bed.cx().await.items().await.unwrap();
-    items.update(Update::new(&tables::MAIN, key).add("bounceCount", count)).await.unwrap();
+    items.update(Update::new(&tables::MAIN, key).add(counter, count)).await.unwrap();
 }
 
 async fn too_many_bounces_stop_it_until_somebody_lets_it_go_on(bed: &Bed) {
@@ -175,6 +187,50 @@ async fn what_the_provider_refuses_stops_it_like_bounces(bed: &Bed) {
         (Status::Paused, Some("bounces"))
     );
     assert!(world.sent() < 10, "{}", world.sent());
+}
+
+/// Without a rate, all of a small campaign is on the queue before anything comes back.
+async fn what_is_on_the_queue_as_a_whole_is_stopped(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.crowd(250).await;
+    for (counter, count, reason) in
+        [("bounceCount", 13, "bounces"), ("complaintCount", 1, "complaints")]
+    {
+        let id = world.started(world.draft()).await;
+        while world.status(id).await != Status::Sending {
+            world.step().await;
+        }
+        let open = format!("campaign_batches WHERE campaign_id = {id} AND fed_at IS NULL");
+        assert_eq!(world.count(&open).await, 0, "all of it is on the queue");
+        came(&world, id, (counter, count)).await;
+        let before = world.sent();
+        world.run().await;
+        world.check(id).await;
+        let stopped = world.campaign(id).await;
+        assert_eq!(stopped.pause_reason.as_deref(), Some(reason));
+        assert_eq!(world.sent() - before, 100, "what was under way goes out, and nothing else");
+        resume(&bed.cx().await, find(id), None).await.unwrap();
+        world.run().await;
+        world.check(id).await;
+        assert_eq!((world.sent() - before, world.status(id).await), (250, Status::Sent));
+    }
+}
+
+async fn whoever_finishes_no_batch_is_stopped(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.crowd(20).await;
+    let id = world.started(world.draft()).await;
+    world.step().await;
+    bounces(&world, id, 2).await;
+    bed.advance(1).await;
+    world.step().await;
+    let stopped = world.campaign(id).await;
+    assert_eq!(
+        (stopped.status, stopped.pause_reason.as_deref()),
+        (Status::Paused, Some("bounces"))
+    );
+    world.run().await;
+    assert_eq!(world.sent(), 0);
 }
 
 async fn what_cannot_be_done_is_refused_and_changes_nothing(bed: &Bed) {

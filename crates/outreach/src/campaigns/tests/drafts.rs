@@ -6,6 +6,7 @@ use tidings_testbed::{Bed, each_store};
 
 use super::{World, find};
 use crate::campaigns::draft::{self, Draft, DraftError, Find, List, Wrong};
+use crate::campaigns::duplicate::{Duplicate, duplicate};
 use crate::campaigns::{Content, Metric, Schedule, Status, Template, Test, Variant};
 
 each_store!(
@@ -15,6 +16,7 @@ each_store!(
     everything_that_is_wrong_is_told_at_once,
     another_client_and_another_workspace_see_nothing,
     no_key_is_the_id_of_a_sequence,
+    a_campaign_that_was_sent_is_duplicated_as_a_draft,
 );
 
 async fn the_same_request_with_the_same_key_is_the_same_campaign(bed: &Bed) {
@@ -203,4 +205,58 @@ async fn no_key_is_the_id_of_a_sequence(bed: &Bed) {
     }
     // What there was before is still found.
     assert_eq!(draft::create(&cx, draft).await.unwrap().campaign.id, there);
+}
+
+async fn a_campaign_that_was_sent_is_duplicated_as_a_draft(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(2).await;
+    super::put_template(&cx, "b", "B").await;
+    let variant = |name: &str, template: Option<&str>| Variant {
+        name: name.to_owned(),
+        weight: 1,
+        template: template.map(ToOwned::to_owned),
+        template_version: None,
+        subject: Some(name.to_owned()),
+    };
+    let draft = Draft {
+        key: Some("spring".to_owned()),
+        filter: json!({"not": {"tag": "x"}}),
+        sender: Some("hello".parse().unwrap()),
+        variants: vec![variant("one", None), variant("two", Some("b"))],
+        metadata: json!({"team": "growth"}).as_object().unwrap().clone(),
+        schedule: Some(Schedule::At("2026-07-01T13:00:00Z".parse().unwrap())),
+        rate_per_hour: Some(360_000),
+        warmup: vec![50],
+        ..world.draft()
+    };
+    let id = world.started(draft.clone()).await;
+    world.advance_to("2026-07-01T13:00:00Z".parse().unwrap()).await;
+    world.run().await;
+    assert_eq!((world.sent(), world.status(id).await), (2, Status::Sent));
+    let cx = bed.cx().await;
+    let again = |key: &str, name: Option<&str>| {
+        let (key, name) = (Some(key.to_owned()), name.map(ToOwned::to_owned));
+        duplicate(&cx, Duplicate { campaign: find(id), key, name })
+    };
+    let made = again("summer", Some("Summer")).await.unwrap();
+    let expected = Draft {
+        key: Some("summer".to_owned()),
+        name: "Summer".to_owned(),
+        schedule: None,
+        ..draft.clone()
+    };
+    // It is the one that somebody would have written down by hand.
+    let by_hand = draft::create(&cx, expected).await.unwrap();
+    assert_eq!((by_hand.campaign, by_hand.created), (made.campaign.clone(), false));
+    assert_eq!((made.campaign.status, made.created), (Status::Draft, true));
+    assert!(!again("summer", Some("Summer")).await.unwrap().created, "the same again is the same");
+    assert!(matches!(again("summer", None).await, Err(DraftError::KeyReused(_))));
+    assert!(matches!(again("spring", None).await, Err(DraftError::KeyReused(_))));
+    let theirs = Find { id, client: Some((world.client.get() + 1).into()) };
+    let cmd = Duplicate { campaign: theirs, key: None, name: None };
+    assert!(matches!(duplicate(&cx, cmd).await, Err(DraftError::Missing(_))));
+    world.start(made.campaign.id).await;
+    world.run().await;
+    world.check(made.campaign.id).await;
+    assert_eq!(world.sent(), 4);
 }

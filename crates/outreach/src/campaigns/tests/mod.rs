@@ -4,6 +4,7 @@ mod batches;
 mod control;
 mod crash;
 mod drafts;
+mod lost;
 mod model;
 mod pace;
 mod racing;

@@ -18,6 +18,7 @@ use crate::campaigns::{Content, Schedule, Status, Template, broadcast};
 
 each_store!(
     everybody_is_written_down_once_and_those_who_are_skipped_with_the_reason,
+    an_audience_that_only_the_filter_names_is_asked_as_its_own,
     the_broadcast_is_recorded_as_the_seed_has_it,
     what_is_sent_does_not_change_after_the_start,
     a_campaign_that_means_nobody_is_sent,
@@ -73,6 +74,29 @@ async fn everybody_is_written_down_once_and_those_who_are_skipped_with_the_reaso
     domain example.org 9
     hour 2026-07-01T12 9
     ");
+}
+
+async fn an_audience_that_only_the_filter_names_is_asked_as_its_own(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(3).await;
+    let (slug, name) = ("news".parse().unwrap(), "News".parse().unwrap());
+    let create = audiences::Create { slug, name, double_opt_in: true, confirm_template_key: None };
+    audiences::create(&cx, create).await.unwrap();
+    world
+        .run_sql(
+            "INSERT INTO subscriptions (workspace_id, lead_id, audience_id, status, agreed_at, created_at, updated_at)
+             SELECT l.workspace_id, l.id, a.id, 'subscribed', 1, 1, 1 FROM leads l, audiences a",
+        )
+        .await;
+    let one = "(SELECT MIN(id) FROM leads)";
+    world.run_sql(&format!("UPDATE subscriptions SET verified_at = 1 WHERE lead_id = {one}")).await;
+    let filter = json!({"all": [{"audience": "news"}, {"not": {"tag": "x"}}]});
+    let id = world.started(Draft { filter, ..world.draft() }).await;
+    world.run().await;
+    world.check(id).await;
+    let mut told: Vec<_> = world.recipients(id).await.into_values().collect();
+    told.sort();
+    assert_eq!(told, ["sent", "skipped unverified", "skipped unverified"]);
 }
 
 async fn the_broadcast_is_recorded_as_the_seed_has_it(bed: &Bed) {

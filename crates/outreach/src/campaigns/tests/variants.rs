@@ -1,19 +1,22 @@
 //! Variants, and tests that decide what the rest gets.
 
+use jiff::SignedDuration;
 use tidings_delivery::breakdown::keys;
 use tidings_kernel::{Update, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::{World, put_template};
+use crate::campaigns::batches::regroup;
 use crate::campaigns::draft::Draft;
 use crate::campaigns::tallies::Kind;
 use crate::campaigns::variants::lot;
-use crate::campaigns::{Metric, Status, Test, Variant};
+use crate::campaigns::{Metric, RecipientId, Status, Test, Variant};
 
 each_store!(
     each_gets_his_variant_and_its_version_is_frozen,
     the_rest_gets_what_did_best,
     without_anybody_left_a_test_needs_no_winner,
+    who_is_put_off_for_long_holds_back_nobody,
 );
 
 fn variant(name: &str, template: Option<&str>) -> Variant {
@@ -106,4 +109,43 @@ async fn without_anybody_left_a_test_needs_no_winner(bed: &Bed) {
     world.run().await;
     assert_eq!(world.status(id).await, Status::Sent);
     assert_eq!(world.campaign(id).await.progress.winner, None);
+}
+
+async fn who_is_put_off_for_long_holds_back_nobody(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.crowd(40).await;
+    for (hours, decided) in [(2, "2026-07-01T13:00:00Z"), (0, "2026-07-01T13:01:00Z")] {
+        world.advance_to("2026-07-01T12:00:00Z".parse().unwrap()).await;
+        let draft = Draft {
+            variants: vec![variant("one", None), variant("two", None)],
+            test: Some(Test { percent: 50, metric: Metric::Opens, wait_ms: 3_600_000 }),
+            ..world.draft()
+        };
+        let id = world.started(draft).await;
+        while world.status(id).await != Status::Sending {
+            world.step().await;
+        }
+        let sql =
+            format!("SELECT id FROM campaign_recipients WHERE campaign_id = {id} AND arm = 0");
+        let late = RecipientId::from(world.rows(&sql).await[0].int(0).unwrap());
+        let until =
+            bed.access.now() + SignedDuration::from_hours(hours) + SignedDuration::from_secs(1);
+        world.commit(move |tx, cx| regroup(tx, cx, id, 1, &[(late, until)])).await;
+        world.run().await;
+        world.check(id).await;
+        // Whoever is put off for less than the wait is waited for.
+        world.advance_to("2026-07-01T12:01:00Z".parse().unwrap()).await;
+        world.run().await;
+        let decide_at = world.campaign(id).await.progress.decide_at;
+        assert_eq!(decide_at.unwrap().to_string(), decided);
+        bed.advance(60).await;
+        world.run().await;
+        world.check(id).await;
+        let left = format!("campaign_recipients WHERE campaign_id = {id} AND status = 'pending'");
+        assert_eq!(world.count(&left).await, i64::from(hours > 0), "all others have it");
+        bed.advance(hours * 60).await;
+        world.run().await;
+        world.check(id).await;
+        assert_eq!(world.status(id).await, Status::Sent);
+    }
 }

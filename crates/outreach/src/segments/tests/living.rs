@@ -22,6 +22,7 @@ use super::{
 each_store!(
     a_segment_has_those_who_meet_its_condition_and_follows_every_change,
     a_build_is_silent_unless_it_is_told_to_trigger,
+    who_changes_while_a_live_segment_is_walked_again_is_told,
     another_condition_takes_out_who_does_not_meet_it,
     putting_the_same_again_changes_nothing,
     whoever_is_erased_is_in_nothing,
@@ -92,6 +93,31 @@ async fn a_build_is_silent_unless_it_is_told_to_trigger(bed: &Bed) {
     rebuild(&cx, "loud".parse().unwrap()).await.unwrap();
     work(bed).await;
     assert_right(&cx, "loud").await;
+    assert_eq!(heard(bed).await, [""; 0]);
+}
+
+async fn who_changes_while_a_live_segment_is_walked_again_is_told(bed: &Bed) {
+    let cx = bed.cx().await;
+    listen(&cx).await;
+    for number in 0..8 {
+        person(&cx, &format!("p{number}"), &["vip"], "pro").await;
+    }
+    segment(&cx, "vip", vip()).await;
+    work(bed).await;
+    // Whoever is met by the walk first, and whoever by the message of what happened.
+    rebuild(&cx, "vip".parse().unwrap()).await.unwrap();
+    rebuild(&cx, "vip".parse().unwrap()).await.unwrap();
+    person(&cx, "p0", &[], "pro").await;
+    person(&cx, "p9", &["vip"], "pro").await;
+    work(bed).await;
+    assert_right(&cx, "vip").await;
+    assert_eq!(heard(bed).await, ["p0 segment.left vip", "p9 segment.entered vip"]);
+    // With another condition nobody can tell, so those stay silent.
+    segment(&cx, "vip", json!({ "tag": "vip" })).await;
+    rebuild(&cx, "vip".parse().unwrap()).await.unwrap();
+    person(&cx, "p10", &["vip"], "free").await;
+    work(bed).await;
+    assert_right(&cx, "vip").await;
     assert_eq!(heard(bed).await, [""; 0]);
 }
 
@@ -267,6 +293,10 @@ async fn what_is_wrong_is_told_all_at_once(bed: &Bed) {
             "condition: there is no audience nowhere"
         ]
     );
+    let misspelt = json!({ "not": { "feature": "monetry_total", "at_least": 100 } });
+    let told = try_it(json!({ "all": [misspelt, misspelt] })).await;
+    let meant = "condition: there is no feature monetry_total; did you mean monetary_total?";
+    assert_eq!(told, [meant]);
     let addresses: Vec<_> = (0..4_000).map(|number| format!("p{number}@example.org")).collect();
     let told = try_it(json!({ "contacts": addresses })).await;
     assert_eq!(told, ["condition: use at most 65536 bytes"]);

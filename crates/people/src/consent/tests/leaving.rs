@@ -50,7 +50,7 @@ async fn each_scope_twice_is_the_same_as_once(bed: &Bed) {
     let news = audience(&cx, "news", false).await;
     let shop = bed.shop(&cx).await.id;
     let first = subscribe(&cx, &news, Some(shop), By::Person).await;
-    assert!(first.changed && !first.to_confirm);
+    assert!(first.changed && first.to_confirm.is_none());
     assert!(!subscribe(&later(bed).await, &news, Some(shop), By::Person).await.changed);
     for scope in [Scope::Client(news.id, shop), Scope::Audience(news.id), Scope::Global] {
         let cx = later(bed).await;
@@ -256,13 +256,13 @@ async fn who_leaves_again_while_he_comes_back_has_left(bed: &Bed) {
     let cx = bed.cx().await;
     let contact = leave(&cx, Scope::Global).await.contact;
     // What a slow request has seen of it, which goes on only after all this.
-    let slow = Seen { marked: true, left_at: Some(cx.now()) };
+    let slow = Seen { marked: true, left_at: Some(cx.now()), named: None };
     come_back(&later(bed).await, Scope::Global).await;
     leave(&later(bed).await, Scope::Global).await;
     let back = |seen| everything::come_back(&cx, contact, (Bring::All, seen), act(By::Person));
     assert_eq!(back(slow).await.unwrap(), Came::NotBack);
     // Nor if only the items said that he had left.
-    let marked = Seen { marked: true, left_at: None };
+    let marked = Seen { marked: true, left_at: None, named: None };
     assert_eq!(back(marked).await.unwrap(), Came::NotBack);
     let sql = "SELECT unsubscribed_at FROM leads";
     let left = cx.database().read(move |tx| tx.query(sql, &[])?[0].optional_time(0)).await.unwrap();

@@ -127,7 +127,7 @@ fn clear_messages() -> String {
     format!(
         "UPDATE transactional_messages
          SET {}, reply_to = NULL, subject = NULL, html_body = NULL, text_body = NULL, context = '{{}}', envelope = '{{}}',
-             metadata = '{{}}'",
+             metadata = '{{}}', late_copies = NULL",
         ended("'queued', 'claimed'", "cancelled")
     )
 }
@@ -311,7 +311,8 @@ fn clear_mention(
         let tag = format!("%\"message\":\"t-{}\"%", mention.message);
         return tx.execute(sql, &[workspace, Param::Text(&tag)]).map(drop);
     }
-    let sql = "SELECT idempotency_key, reply_to, CAST(envelope AS TEXT) FROM transactional_messages WHERE id = $1";
+    let sql = "SELECT idempotency_key, reply_to, CAST(envelope AS TEXT), late_copies
+               FROM transactional_messages WHERE id = $1";
     let rows = tx.query(sql, &[message])?;
     let row = rows.first().ok_or(DatabaseError::NoRow)?;
     if names(row.text(0)?, address) {
@@ -321,9 +322,23 @@ fn clear_mention(
     let reply_to = row.optional_text(1)?.filter(|text| !answered(text));
     let envelope = without(row.text(2)?, address);
     forget_mention(tx, mention.message, address, &[reply_to.unwrap_or_default(), &envelope])?;
-    let sql = "UPDATE transactional_messages SET reply_to = $3, envelope = $4, updated_at = $2 WHERE id = $1";
+    let late = row.optional_text(3)?.map(|copies| without_copy(copies, address));
+    let sql = "UPDATE transactional_messages SET reply_to = $3, envelope = $4, late_copies = $5, updated_at = $2
+               WHERE id = $1";
     let reply_to = reply_to.map_or(Param::Null, Param::Text);
-    tx.execute(sql, &[message, now, reply_to, Param::Text(&envelope)]).map(drop)
+    let late = late.as_deref().map_or(Param::Null, Param::Text);
+    tx.execute(sql, &[message, now, reply_to, Param::Text(&envelope), late]).map(drop)
+}
+
+/// Nothing is said any more of the copy that he did not get yet.
+fn without_copy(copies: &str, address: &EmailAddress) -> String {
+    let Ok(Value::Array(mut copies)) = serde_json::from_str(copies) else { return "[]".to_owned() };
+    let is_he = |copy: &Value| {
+        let email = copy["to"].as_str().and_then(|text| text.parse::<EmailAddress>().ok());
+        email.is_some_and(|email| email == *address)
+    };
+    copies.retain(|copy| !is_he(copy));
+    Value::Array(copies).to_string()
 }
 
 /// Where an address begins and ends in a key is not certain, so it may be written down as part of others. Those that
@@ -369,7 +384,15 @@ fn without(envelope: &str, address: &EmailAddress) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::without;
+    use super::{without, without_copy};
+
+    #[test]
+    fn a_copy_that_waits_is_forgotten_with_whom_it_is_for() {
+        let ada = "ada@example.org".parse().unwrap();
+        let both = r#"[{"to":"Ada@example.org"},{"to":"bob@example.org"}]"#;
+        assert_eq!(without_copy(both, &ada), r#"[{"to":"bob@example.org"}]"#);
+        assert_eq!(without_copy("?", &ada), "[]");
+    }
 
     #[test]
     fn an_envelope_loses_one_person_and_nothing_else() {

@@ -3,24 +3,64 @@
 use serde_json::Value;
 use tidings_access::Cx;
 use tidings_kernel::EmailAddress;
-use tidings_sql::{DatabaseError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
+
+/// So many of those that may name him are looked at in one read. A body can have a quarter of a megabyte.
+const PAGE: i64 = 20;
+
+/// Where a dead letter is: its queue and its id there.
+type Place = (String, String);
 
 /// Deletes the dead letters of this workspace that name the address, and those that say of no workspace that they are its own.
 /// Whoever wanted to send them again could not, since there is nobody any more.
 pub(super) async fn clear(cx: &Cx, email: &EmailAddress) -> Result<(), DatabaseError> {
-    let (within, email) = (cx.clone(), email.clone());
-    cx.database().write_committed(move |tx| delete(tx, &within, &email)).await
+    let mut after = (String::new(), String::new());
+    loop {
+        let (within, wanted, from) = (cx.clone(), email.clone(), after);
+        let look = cx.database().glance(move |tx| look(tx, &within, &wanted, &from));
+        let (found, last) = look.await?;
+        if !found.is_empty() {
+            cx.database().write_committed(move |tx| delete(tx, &found)).await?;
+        }
+        match last {
+            Some(last) => after = last,
+            None => return Ok(()),
+        }
+    }
 }
 
-fn delete(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<(), DatabaseError> {
+/// Those of the next page that are to go, and where it ends unless it is the last.
+fn look(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    email: &EmailAddress,
+    (queue, id): &Place,
+) -> Result<(Vec<Place>, Option<Place>), DatabaseError> {
     let escaped = email.as_str().replace('!', "!!").replace('%', "!%").replace('_', "!_");
-    let sql = "SELECT queue, id, body FROM dead_letters WHERE LOWER(body) LIKE $1 ESCAPE '!'";
-    for row in &tx.query(sql, &[Param::Text(&format!("%{escaped}%"))])? {
+    let sql = "SELECT queue, id, body FROM dead_letters
+               WHERE LOWER(body) LIKE $1 ESCAPE '!' AND (queue, id) > ($2, $3)
+               ORDER BY queue, id LIMIT $4";
+    let like = format!("%{escaped}%");
+    let params = [Param::Text(&like), Param::Text(queue), Param::Text(id), Param::Int(PAGE)];
+    let rows = tx.query(sql, &params)?;
+    let place =
+        |row: &Row| Ok::<_, DatabaseError>((row.text(0)?.to_owned(), row.text(1)?.to_owned()));
+    let mut found = Vec::new();
+    for row in &rows {
         let body = row.text(2)?;
         if names(body, email.as_str()) && !is_of_another(body, cx) {
-            let sql = "DELETE FROM dead_letters WHERE queue = $1 AND id = $2";
-            tx.execute(sql, &[Param::Text(row.text(0)?), Param::Text(row.text(1)?)])?;
+            found.push(place(row)?);
         }
+    }
+    let is_full = i64::try_from(rows.len()) == Ok(PAGE);
+    let last = rows.last().filter(|_| is_full).map(place).transpose()?;
+    Ok((found, last))
+}
+
+fn delete(tx: &mut Tx<'_>, places: &[Place]) -> Result<(), DatabaseError> {
+    let sql = "DELETE FROM dead_letters WHERE queue = $1 AND id = $2";
+    for (queue, id) in places {
+        tx.execute(sql, &[Param::Text(queue), Param::Text(id)])?;
     }
     Ok(())
 }

@@ -1,18 +1,29 @@
 //! Two at once: the tags of a profile and their indexes are always in step.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use proptest::prelude::*;
-use tidings_testbed::{Bed, each_store};
+use tidings_access::Cx;
+use tidings_kernel::{Delete, tables};
+use tidings_testbed::{Bed, each_store, interrupted_at};
 use tokio::task::JoinSet;
 
-use super::{TagChange, address, bare, ensured, item, rows, tags, tags_in_step, upsert, with_tags};
+use super::{
+    TagChange, address, bare, ensured, item, partition, rows, suppress, tags, tags_in_step, upsert,
+    with_tags,
+};
+use crate::consent::subscriptions::{self, Unsubscribe};
+use crate::consent::{Act, By, Proof, Scope, Whom};
 use crate::contacts::{Upsert, erase, tag};
+use crate::{import, keys};
 
 each_store!(
     racing_upserts_leave_index_and_profile_in_step,
     who_is_made_by_many_at_once_is_made_once,
     an_erasure_that_races_an_upsert_leaves_no_stray_tag,
+    whoever_is_erased_while_something_is_written_of_him_has_no_items,
 );
 
 async fn racing_upserts_leave_index_and_profile_in_step(bed: &Bed) {
@@ -71,6 +82,77 @@ async fn an_erasure_that_races_an_upsert_leaves_no_stray_tag(bed: &Bed) {
     erase(&cx, &address("ada@example.org")).await.unwrap();
     assert!(tags_in_step(&cx, "ada@example.org", &known).await.is_empty());
     assert!(item(&cx, "SUB#ada@example.org", "PROFILE").await.is_none());
+}
+
+/// The erasure comes before each call of the items, from its beginning to its end.
+async fn whoever_is_erased_while_something_is_written_of_him_has_no_items(bed: &Bed) {
+    let cx = bed.cx().await;
+    for what in Writes::ALL {
+        for place in 0..12 {
+            // Who is erased had left and was suppressed: neither must come back into the open.
+            upsert(&cx, with_tags("ada@example.org", &["a"])).await.unwrap();
+            suppress(&cx, "ada@example.org").await;
+            if place % 2 == 0 {
+                let gone = Delete::new(&tables::MAIN, keys::profile(&address("ada@example.org")));
+                cx.items().await.unwrap().delete(gone).await.unwrap();
+            }
+            let within = cx.clone();
+            let happens = move || -> BoxFuture<'static, ()> {
+                let cx = within.clone();
+                Box::pin(async move {
+                    erase(&cx, &address("ada@example.org")).await.unwrap();
+                })
+            };
+            what.write(&interrupted_at(bed, &cx, place, happens).await).await;
+            let known = crate::contacts::is_known(&cx, &address("ada@example.org")).await.unwrap();
+            let items = partition(&cx, &tables::MAIN, "SUB#ada@example.org").await;
+            let tagged = partition(&cx, &tables::MAIN, "TAG#b").await;
+            assert!(
+                known || (items.is_empty() && tagged.is_empty()),
+                "{what:?} at {place}: {items:?} {tagged:?}"
+            );
+            erase(&cx, &address("ada@example.org")).await.unwrap();
+            let again = upsert(&cx, bare("ada@example.org")).await.unwrap();
+            assert!(again.contact.suppressed, "{what:?} at {place}");
+            erase(&cx, &address("ada@example.org")).await.unwrap();
+        }
+    }
+}
+
+/// What writes items of a person.
+#[derive(Debug, Clone, Copy)]
+enum Writes {
+    Upsert,
+    Import,
+    Leave,
+}
+
+impl Writes {
+    const ALL: [Self; 3] = [Self::Upsert, Self::Import, Self::Leave];
+
+    async fn write(self, cx: &Cx) {
+        match self {
+            Self::Upsert => {
+                upsert(cx, with_tags("ada@example.org", &["b"])).await.unwrap();
+            }
+            Self::Import => {
+                let file = Cursor::new("email,tags\nada@example.org,b\n");
+                let settings = import::Settings { source: "x".to_owned(), ..Default::default() };
+                import::run(cx, file, settings, |_| ()).await.unwrap();
+            }
+            Self::Leave => {
+                let act = Act {
+                    by: By::Person,
+                    source: "form".parse().unwrap(),
+                    reason: None,
+                    proof: Proof::default(),
+                };
+                let whom = Whom::Email(address("ada@example.org"));
+                let cmd = Unsubscribe { whom, scope: Scope::Global, act };
+                subscriptions::unsubscribe(cx, cmd).await.unwrap();
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone)]

@@ -72,6 +72,7 @@ async fn wherever_a_worker_ends_every_mail_goes_out_once(bed: &Bed) {
         let reader = tidings_inbox::Reader {
             inbox: "app".parse().unwrap(),
             uid: format!("u{number}").parse().unwrap(),
+            let_in: None,
         };
         let cx = world.cx().await;
         let counts = tidings_inbox::read::counts(&cx, &world.tools.inbox, &reader).await.unwrap();

@@ -61,7 +61,7 @@ async fn derive(cx: &Cx, name: &str) {
     let organization: Result<i64, DatabaseError> = add.await;
     let bare =
         || Item::new().with("lead_organization_id", organization.as_ref().unwrap().to_string());
-    let features = BTreeMap::from([("opens".to_owned(), Value::from(7))]);
+    let features = BTreeMap::from([("opens_30d".to_owned(), Value::from(7))]);
     let memory = bare().with("memory_type#key", "purchase#product:a").with("value", 3);
     let items = cx.items().await.unwrap();
     items.put(Put::new(&tables::FEATURE, bare().with("features", features))).await.unwrap();
@@ -102,8 +102,8 @@ async fn a_condition_is_met_by_what_it_asks_for(bed: &Bed) {
         (json!({ "has_clicked": "b" }), true),
         (json!({ "in_audience": "news" }), true),
         (json!({ "matches": { "tag": "beta" } }), true),
-        (json!({ "matches": { "feature": "opens", "at_least": 7 } }), true),
-        (json!({ "matches": { "feature": "opens", "at_least": 8 } }), false),
+        (json!({ "matches": { "feature": "opens_30d", "at_least": 7 } }), true),
+        (json!({ "matches": { "feature": "opens_30d", "at_least": 8 } }), false),
         (json!({ "matches": { "memory": "purchase/product:a", "equals": 3 } }), true),
         (json!({ "matches": { "memory": "purchase/product:b", "exists": true } }), false),
     ]

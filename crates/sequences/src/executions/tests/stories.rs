@@ -375,7 +375,11 @@ async fn click(world: &World<'_>, email: &str, human: bool) {
 /// The titles of what a user finds in the inbox `app`.
 async fn found(world: &World<'_>, uid: &str) -> Vec<(String, serde_json::Value)> {
     use tidings_inbox::read::{Listing, list};
-    let reader = tidings_inbox::Reader { inbox: "app".parse().unwrap(), uid: uid.parse().unwrap() };
+    let reader = tidings_inbox::Reader {
+        inbox: "app".parse().unwrap(),
+        uid: uid.parse().unwrap(),
+        let_in: None,
+    };
     let listing = Listing { limit: 100, ..Listing::default() };
     let page = list(&world.cx().await, &world.tools.inbox, &reader, listing).await.unwrap();
     let content = |shown: &tidings_inbox::read::Shown| shown.message.content.clone().unwrap();

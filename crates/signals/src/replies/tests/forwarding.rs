@@ -27,6 +27,7 @@ each_store!(
     a_client_without_a_sender_keeps_nothing_from_being_recorded,
     an_address_that_changed_gets_nothing_twice,
     what_others_write_is_no_template,
+    a_reply_is_passed_on_with_its_html_and_its_files,
     a_workspace_says_itself_to_whom_its_replies_go,
     an_erasure_clears_what_was_passed_on,
     an_erasure_stops_what_was_not_passed_on_yet,
@@ -291,6 +292,50 @@ async fn a_workspace_says_itself_to_whom_its_replies_go(bed: &Bed) {
     for wrong in ["", "nobody", "a@b@c"] {
         assert!(wrong.parse::<PassOn>().is_err(), "{wrong}");
     }
+}
+
+async fn a_reply_is_passed_on_with_its_html_and_its_files(bed: &Bed) {
+    let world = World::new(bed).await;
+    let mail = String::from_utf8(world.mail("").await).unwrap();
+    let (head, _) = mail.split_once("Content-Type:").unwrap();
+    let part = |head: &str, body: &str| format!("--b\r\n{head}\r\n\r\n{body}\r\n");
+    let file = |name: &str, body: &str| {
+        let disposition = format!("Content-Disposition: attachment; filename={name}");
+        part(&format!("Content-Type: application/pdf\r\n{disposition}"), body)
+    };
+    let html = "<b id=it>It</b> is {{ contact.email }} {% raw %} {%- endraw -%}{{ 7 }} {% if";
+    let large = "x".repeat(70).repeat(14_000);
+    let body = [
+        part("Content-Type: multipart/alternative; boundary=a", ""),
+        format!(
+            "--a\r\nContent-Type: text/plain\r\n\r\nIt is\r\n--a\r\nContent-Type: text/html\r\n\r\n{html}\r\n--a--\r\n"
+        ),
+        file("invoice.pdf", "PDF-1"),
+        file("film.pdf", &large),
+        file("order.pdf", "PDF-2"),
+        "--b--\r\n".to_owned(),
+    ];
+    let mixed = "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n";
+    let mail = format!("{head}{mixed}{}", body.concat());
+    assert_eq!(world.receive(mail.as_bytes()).await, Received::Reply);
+    assert_eq!(world.receive(mail.as_bytes()).await, Received::Before);
+    world.work().await;
+    let sent = world.sent().await;
+    assert_eq!(sent.len(), 1);
+    let shown = tidings_mail::inbound::contents(sent[0].as_bytes());
+    let shown = (shown.text.unwrap().replace('\r', ""), shown.html.unwrap());
+    assert!(shown.0.contains("ada@example.org wrote:\n\nIt is\n"), "{}", shown.0);
+    let expected = html.replace("endraw", "end&#114;aw");
+    assert!(shown.1.contains(&expected), "{}", shown.1);
+    for text in [&shown.0, &shown.1] {
+        assert!(text.contains("too much: film.pdf"), "{text}");
+    }
+    let files = tidings_mail::inbound::pieces(sent[0].as_bytes()).unwrap().files;
+    let names: Vec<_> = files.iter().filter_map(|file| file.filename.as_deref()).collect();
+    assert_eq!(names, ["invoice.pdf", "order.pdf"]);
+    world.erase("ada@example.org").await;
+    let forwarded = world.forwarded().await;
+    assert!(!forwarded[0].1.contains("invoice.pdf"), "{forwarded:?}");
 }
 
 async fn what_others_write_is_no_template(bed: &Bed) {

@@ -16,9 +16,10 @@ use tidings_people::consent::{By, Proof, Whom, audiences, topics};
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::Bed;
 
-use super::choices::{self, Scope};
+use super::choices::{self, Choices, Scope};
 use super::hits::{self, Request};
-use super::{Tracking, handler, reader};
+use super::reader::Reader;
+use super::{ChoiceError, Tracking, handler, reader};
 use crate::events::{Counts, keys};
 
 const FIREFOX: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
@@ -167,6 +168,12 @@ impl<'a> World<'a> {
         let reader = choices::by_unsubscribe(&self.tracking, &token).await.unwrap();
         let reader = (&reader, token.as_str());
         choices::unsubscribe(&self.tracking, reader, scope, Proof::default()).await.unwrap();
+    }
+
+    async fn choose(&self, reader: &Reader, choices: &Choices) -> Result<(), ChoiceError> {
+        let token = self.token(&self.tracking.links.preferences(&self.to));
+        let reader = (reader, token.as_str());
+        choices::choose(&self.tracking, reader, choices, Proof::default()).await
     }
 
     async fn come_back(&self, scope: Scope) {

@@ -114,7 +114,7 @@ async fn what_else_the_reader_said_since_does_not_keep_him(bed: &Bed) {
     let reader = reader::find(&world.tracking.access, world.to).await.unwrap().unwrap();
     let topics = vec![(reader.topics[0].id, false)];
     let choices = Choices { topics, ..Choices::default() };
-    choices::choose(&reader, &choices, Proof::default()).await.unwrap();
+    world.choose(&reader, &choices).await.unwrap();
     world.leave(Scope::Audience).await;
     bed.clock.advance(1.minute());
     world.come_back(Scope::Audience).await;
@@ -140,18 +140,24 @@ async fn only_what_was_shown_can_be_chosen(bed: &Bed) {
         Choices { topics: vec![(topic, false), (999, true)], ..Choices::default() },
         Choices { subscriptions: vec![(999, false)], topics: vec![(topic, false)] },
     ] {
-        let refused = choices::choose(&reader, &bad, Proof::default()).await;
+        let refused = world.choose(&reader, &bad).await;
         assert!(matches!(refused, Err(ChoiceError::NotOffered)));
     }
     assert!(read().await.topics[0].is_on, "nothing half-done");
     let off = Choices { topics: vec![(topic, false)], subscriptions: vec![(list, false)] };
     for _ in 0..2 {
-        choices::choose(&reader, &off, Proof::default()).await.unwrap();
+        world.choose(&reader, &off).await.unwrap();
         let reader = read().await;
         assert!(!reader.topics[0].is_on && !reader.subscriptions[0].is_on);
     }
+    // His message was for that list: it is told once why he left.
+    bed.advance(1).await;
+    world.work().await;
+    assert_eq!(world.events().await, ["unsubscribe -"]);
+    assert!(!read().await.subscriptions[0].is_on);
+    bed.clock.advance(1.second());
     let on = Choices { topics: vec![(topic, true)], subscriptions: vec![(list, true)] };
-    choices::choose(&read().await, &on, Proof::default()).await.unwrap();
+    world.choose(&read().await, &on).await.unwrap();
     assert!(read().await.topics[0].is_on && read().await.subscriptions[0].is_on);
     assert_eq!(Scope::from_word("nothing"), None);
     // A mail that was for no audience offers none.

@@ -435,6 +435,13 @@ async fn without_a_token_the_row_says_whose_it_is(bed: &Bed) {
     };
     assert_eq!(world.handle(&other).await, Outcome::Done);
     assert_eq!(world.events().await, ["open unknown", "open unknown"]);
+    let left = EmailEvent {
+        event_type: EventType::Unsubscribe,
+        idempotency_key: "unsubscribe:2026-05-24T12:00:02Z".into(),
+        ..event.clone()
+    };
+    assert_eq!(world.handle(&left).await, Outcome::Done);
+    assert_eq!(world.standing().await, "audience=on client=off");
     let nobody = EmailEvent { campaign_recipient_id: None, ..event };
     assert!(matches!(world.handle(&nobody).await, Outcome::Dead { .. }));
 }

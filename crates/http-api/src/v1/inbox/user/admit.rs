@@ -29,8 +29,7 @@ pub(in crate::v1) struct Admitted {
     uid: UserId,
     /// Whom a token is for. A back end may open every inbox.
     visitor: Option<Visitor>,
-    /// The key of a back end.
-    key: Option<PublicId>,
+    by: By,
     /// From when on the token or the key is not good any more.
     expires_at: Option<Timestamp>,
 }
@@ -41,10 +40,17 @@ pub(super) struct Visit {
     pub(super) reader: Reader,
     /// From when on he is not let in any more.
     pub(super) expires_at: Option<Timestamp>,
-    /// The key by which a back end came in, which can be taken away at any time.
-    pub(super) key: Option<PublicId>,
-    /// What tells this user from others, and no more.
-    pub(super) user: String,
+    /// What he came in by, which can be taken away at any time.
+    pub(super) by: By,
+}
+
+/// What somebody came in by.
+#[derive(Debug, Clone)]
+pub(super) enum By {
+    /// A token that this key has signed.
+    Token { signed_by: i64 },
+    /// The key of a back end.
+    Key(PublicId),
 }
 
 pub(in crate::v1) async fn admit(
@@ -91,11 +97,9 @@ async fn who(
         let uid = visitor.uid.clone();
         let key = (cx.workspace_id().get(), uid.clone());
         let quota = v1.visitors.take(key, Rate::default(), now);
-        let expires_at = Some(visitor.expires_at);
-        return Ok((
-            Ok(Admitted { cx, uid, visitor: Some(visitor), key: None, expires_at }),
-            quota,
-        ));
+        let (by, expires_at) =
+            (By::Token { signed_by: visitor.signed_by }, Some(visitor.expires_at));
+        return Ok((Ok(Admitted { cx, uid, visitor: Some(visitor), by, expires_at }), quota));
     }
     let caller = auth::identified(v1, &presented).await?;
     let quota = v1.quotas.take(caller.key_id, caller.rate, now);
@@ -103,8 +107,8 @@ async fn who(
         return Ok((Err(problem), quota));
     }
     let cx = v1.services.access.on_behalf_of(&caller);
-    let (key, expires_at) = (Some(caller.public_id), caller.expires_at);
-    let admitted = user(headers).map(|uid| Admitted { cx, uid, visitor: None, key, expires_at });
+    let (by, expires_at) = (By::Key(caller.public_id.clone()), caller.expires_at);
+    let admitted = user(headers).map(|uid| Admitted { cx, uid, visitor: None, by, expires_at });
     Ok((admitted, quota))
 }
 
@@ -148,7 +152,10 @@ pub(super) fn refused(error: TokenError) -> Problem {
     let reason = error.reason();
     match error {
         TokenError::Store(error) => error.into(),
-        TokenError::Invalid | TokenError::Expired | TokenError::WorkspaceDisabled => {
+        TokenError::Invalid
+        | TokenError::Expired
+        | TokenError::WorkspaceDisabled
+        | TokenError::Forgotten => {
             metrics::counter!(REFUSED_METRIC, "reason" => reason).increment(1);
             tracing::info!(reason, "A user token was refused: {error}");
             let challenge =
@@ -189,8 +196,15 @@ impl FromRequestParts<V1> for Visit {
             let detail = "this token does not open this inbox";
             return Err(Problem::new(StatusCode::FORBIDDEN, "other_inbox", detail));
         }
-        let user = v1.services.tokens.pseudonym(&admitted.cx, &admitted.uid);
-        let Admitted { cx, uid, key, expires_at, .. } = admitted;
-        Ok(Self { cx, reader: Reader { inbox, uid }, expires_at, key, user })
+        let Admitted { cx, uid, visitor, by, expires_at } = admitted;
+        let let_in = visitor.map(|visitor| visitor.issued_at);
+        Ok(Self { cx, reader: Reader { inbox, uid, let_in }, expires_at, by })
+    }
+}
+
+impl Visit {
+    /// A word that is the same for the same user.
+    pub(super) fn user(&self, v1: &V1) -> String {
+        v1.services.tokens.pseudonym(&self.cx, &self.reader.uid)
     }
 }

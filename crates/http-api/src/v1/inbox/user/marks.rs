@@ -233,7 +233,7 @@ pub(super) async fn read_all(
     let counts = read::counts(cx, inbox, &visit.reader).await?;
     Ok(Json(ReadUpToBody {
         up_to: read.id.to_string(),
-        counts: CountsBody::new(counts, visit.user),
+        counts: CountsBody::new(counts, visit.user(&v1)),
     }))
 }
 
@@ -242,7 +242,7 @@ async fn mark(v1: &V1, visit: Visit, mark: Mark, ids: &Ids) -> Result<Json<Marke
     let receipts = marks::mark(cx, inbox, &visit.reader, mark, &ids.ids).await?;
     let counts = read::counts(cx, inbox, &visit.reader).await?;
     let receipts = receipts.into_iter().map(ReceiptBody::from).collect();
-    Ok(Json(MarkedBody { receipts, counts: CountsBody::new(counts, visit.user) }))
+    Ok(Json(MarkedBody { receipts, counts: CountsBody::new(counts, visit.user(v1)) }))
 }
 
 impl From<Receipt> for ReceiptBody {

@@ -64,20 +64,18 @@ pub(super) async fn list(
     headers: HeaderMap,
     Params(Which(listing)): Params<Which>,
 ) -> Result<Response, Problem> {
-    let Visit { cx, reader, user, .. } = visit;
-    let open = read::open(&cx, &v1.services.inbox, reader).await?;
-    // Who it is, where, and what he asks for.
-    let name = format!("{user} {} {listing:?}", open.reader().inbox);
-    let rev = open.rev();
+    let (cx, reader) = (&visit.cx, visit.reader.clone());
+    let open = read::open(cx, &v1.services.inbox, reader).await?;
+    let (name, rev) = (visit.name_of(&format!("{listing:?}")), open.rev());
     if let Some(kept) = v1.pages.get(&name, &rev, cx.now()) {
         return Ok(kept.unless_known(&headers));
     }
-    let page = open.list(&cx, listing).await?;
+    let page = open.list(cx, listing).await?;
     let first_expires = page.messages.iter().map(|shown| shown.message.expires).min();
     let answer = Answer::new(&PageBody {
         messages: page.messages.into_iter().map(MessageBody::from).collect(),
         next_cursor: page.next.map(|cursor| cursor.to_string()),
-        counts: CountsBody::new(page.counts, user),
+        counts: CountsBody::new(page.counts, visit.user(&v1)),
     });
     v1.pages.keep(name, rev, (cx.now(), first_expires), answer.clone());
     Ok(answer.unless_known(&headers))
@@ -142,15 +140,23 @@ pub(super) async fn counts(
     visit: Visit,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let Visit { cx, reader, user, .. } = visit;
-    let open = read::open(&cx, &v1.services.inbox, reader).await?;
-    let (name, rev) = (format!("{user} {} counts", open.reader().inbox), open.rev());
+    let (cx, reader) = (&visit.cx, visit.reader.clone());
+    let open = read::open(cx, &v1.services.inbox, reader).await?;
+    let (name, rev) = (visit.name_of("counts"), open.rev());
     if let Some(kept) = v1.pages.get(&name, &rev, cx.now()) {
         return Ok(kept.unless_known(&headers));
     }
-    let answer = Answer::new(&CountsBody::new(open.counts(), user));
+    let answer = Answer::new(&CountsBody::new(open.counts(), visit.user(&v1)));
     v1.pages.keep(name, rev, (cx.now(), None), answer.clone());
     Ok(answer.unless_known(&headers))
+}
+
+impl Visit {
+    /// What an answer is kept under: whose inbox it is of, and what was asked for. No name of a user or an inbox has a `#`.
+    fn name_of(&self, asked: &str) -> String {
+        let (workspace, reader) = (self.cx.workspace_id().get(), &self.reader);
+        format!("{workspace}#{}#{}#{asked}", reader.inbox, reader.uid)
+    }
 }
 
 impl FromFields for Which {

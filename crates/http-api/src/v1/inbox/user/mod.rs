@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_inbox::read::{Counts, Shown};
+use tidings_inbox::tokens::TokenError;
 use tidings_inbox::{LookError, marks::MarkError};
 use tidings_kernel::hex;
 use utoipa::ToSchema;
@@ -79,6 +80,8 @@ pub(in crate::v1) struct MessageBody {
     /// Where it leads
     cta_uri: Option<String>,
     category: Option<String>,
+    /// What readers are told of whom it went to
+    label: Option<String>,
     sender: String,
     /// When it came, in milliseconds since 1970
     received: i64,
@@ -96,6 +99,7 @@ pub(in crate::v1) struct MessageBody {
 #[derive(Serialize, ToSchema)]
 #[schema(as = InboxCounts)]
 pub(in crate::v1) struct CountsBody {
+    /// Read or not, archived or not, as long as they have not expired
     total: i64,
     unread: i64,
     categories: BTreeMap<String, CountBody>,
@@ -124,6 +128,7 @@ impl From<Shown> for MessageBody {
             body,
             cta_uri,
             category: message.category.map(String::from),
+            label: message.label,
             sender: message.sender,
             received: message.received.as_millisecond(),
             read_at: millis(shown.read_at),
@@ -180,6 +185,7 @@ impl Answer {
 impl From<LookError> for Problem {
     fn from(error: LookError) -> Self {
         match error {
+            LookError::Forgotten => admit::refused(TokenError::Forgotten),
             LookError::Busy => Self::unavailable(error),
             LookError::Store(error) => error.into(),
         }
@@ -194,6 +200,7 @@ impl From<MarkError> for Problem {
         match error {
             MarkError::TooMany(_) => wrong("ids", &error),
             MarkError::TooManyNewer(_) => wrong("up_to", &error),
+            MarkError::Forgotten => admit::refused(TokenError::Forgotten),
             MarkError::Busy => Self::unavailable(error),
             MarkError::Store(error) => error.into(),
         }

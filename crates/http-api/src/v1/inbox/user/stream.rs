@@ -1,9 +1,9 @@
 //! `/inbox/v1/{inbox}/stream`: what changes in an inbox, told at once, as server-sent events.
 //!
-//! A connection begins to watch, then looks, and looks again after every hint (`inbox::hints`). Each event has a position: the
-//! newest message that was told, and how often the user's part and everyone's had been changed. What came after a position is
-//! found again from the items, so nothing is kept for a connection that is gone, and none that comes back misses
-//! anything. Ids follow clocks and may come late: where the messages that are newer do not explain all changes, `marks`
+//! A connection begins to watch, then looks, and looks again after every hint (`inbox::hints`) and when something expires. Each event has a position: the
+//! newest message that there was, archived or not, how often the user's part and everyone's had been changed, and how many of everyone's had not
+//! expired. What came after a position is found again from the items, so nothing is kept for a connection that is gone, and none that
+//! comes back misses anything. Ids follow clocks and may come late: where the messages that are newer do not explain all changes, `marks`
 //! says that the list must be fetched again.
 
 use std::convert::Infallible;
@@ -19,13 +19,14 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use jiff::Timestamp;
 use serde_json::json;
-use tidings_access::keys::PublicId;
 use tidings_access::{Access, AuthError, Cx, Scope, StorageError, WorkspaceId, authenticate_again};
 use tidings_inbox::hints::{WatchError, Watching};
 use tidings_inbox::ids::MessageId;
-use tidings_inbox::read::{self, Counts, Listing, Shown};
+use tidings_inbox::read::{self, Counts, Shown};
+use tidings_inbox::tokens::Tokens;
 use tidings_inbox::{Inbox, LookError, Reader};
 
+use super::admit::By;
 use super::{CountsBody, MessageBody, STREAMS_METRIC, Visit};
 use crate::health::Draining;
 use crate::problem::{Problem, ProblemBody};
@@ -36,6 +37,8 @@ use crate::v1::auth::Refusals;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// So many new messages are told one by one. With more it is better to fetch the list.
 const MOST: usize = 100;
+/// The last that is told to who is not let in any more.
+const EXPIRED: &str = "event: expired\ndata: {}\n\n";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Follow an inbox
@@ -77,21 +80,26 @@ pub(super) async fn open(
         &visit.reader.uid,
     )?;
     metrics::gauge!(STREAMS_METRIC).increment(1.0);
+    let user = visit.user(&v1);
     let mut live = Live {
         access: v1.services.access.clone(),
         inbox: Arc::clone(&v1.services.inbox),
         draining: v1.services.draining.clone(),
         workspace: visit.cx.workspace_id(),
         reader: visit.reader,
-        user: visit.user,
+        user,
         expires_at: visit.expires_at,
-        key: visit.key,
+        tokens: v1.services.tokens.clone(),
+        by: visit.by,
         watching,
         position: Position::default(),
+        until: None,
         ready: None,
         over: false,
     };
     live.ready = Some(Box::pin(live.begin(&visit.cx, last)).await?);
+    // Who asks by a key names his user now, and not again for as long as the stream goes on.
+    live.reader.let_in.get_or_insert(visit.cx.now());
     let chunks = stream::unfold(live, |mut live| async move {
         let chunk = live.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(chunk)), live))
@@ -119,45 +127,65 @@ impl From<WatchError> for Problem {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Position {
     newest: Option<MessageId>,
+    at: Revs,
+}
+
+/// What counts were made at, as `Counts::rev` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Revs {
     /// How often the user's part had been changed, and everyone's.
     own: i64,
     public: i64,
+    /// How many messages to everyone there were: one that expires changes nothing that is stored.
+    lasting: i64,
+    /// When the user first came, which tells him from one of the same name who was forgotten.
+    came: i64,
+}
+
+impl FromStr for Revs {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split('.').map(|part| part.parse::<i64>().map_err(|_| ()));
+        let mut next = || parts.next();
+        let (own, public) = (next().ok_or(())??, next().ok_or(())??);
+        // Positions once had no more than these two. No count is less than nothing, so such a one is never where we are.
+        let (lasting, came) = (next().unwrap_or(Ok(-1))?, next().unwrap_or(Ok(-1))?);
+        Ok(Self { own, public, lasting, came })
+    }
 }
 
 impl FromStr for Position {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let mut parts = text.split('.');
-        let mut next = || parts.next().ok_or(());
-        let (newest, own, public) = (next()?, next()?, next()?);
+        let (newest, at) = text.split_once('.').ok_or(())?;
         let newest = match newest {
             "0" => None,
             id => Some(id.parse().map_err(|_| ())?),
         };
-        let number = |text: &str| text.parse::<i64>().map_err(|_| ());
-        Ok(Self { newest, own: number(own)?, public: number(public)? })
+        Ok(Self { newest, at: at.parse()? })
     }
 }
 
 impl Position {
     fn text(&self) -> String {
         let newest = self.newest.as_ref().map_or("0", MessageId::as_str);
-        format!("{newest}.{}.{}", self.own, self.public)
-    }
-
-    /// The two numbers that a count was made at.
-    fn revs(counts: &Counts) -> (i64, i64) {
-        let mut revs = counts.rev.split('.').map(|rev| rev.parse().unwrap_or(0));
-        (revs.next().unwrap_or(0), revs.next().unwrap_or(0))
+        let Revs { own, public, lasting, came } = self.at;
+        format!("{newest}.{own}.{public}.{lasting}.{came}")
     }
 
     /// Whether these messages are all that has changed between here and there.
-    fn explained_by(&self, (own, public): (i64, i64), messages: &[Shown]) -> bool {
+    fn explained_by(&self, there: Revs, messages: &[Shown]) -> bool {
         let publics = messages.iter().filter(|shown| shown.is_public).count() as i64;
-        let owns = messages.len() as i64 - publics;
+        // Who was in an inbox before it had a message comes for the first time with that, which is a change and shows nothing.
+        let is_first = self.at.own == 0;
+        let owns = messages.len() as i64 - publics + i64::from(is_first);
         // The numbers of the position may be anything: it comes from the caller.
-        own.checked_sub(self.own) == Some(owns) && public.checked_sub(self.public) == Some(publics)
+        there.own.checked_sub(self.at.own) == Some(owns)
+            && there.public.checked_sub(self.at.public) == Some(publics)
+            && there.lasting.checked_sub(self.at.lasting) == Some(publics)
+            && (is_first || there.came == self.at.came)
     }
 }
 
@@ -170,10 +198,12 @@ struct Live {
     reader: Reader,
     user: String,
     expires_at: Option<Timestamp>,
-    /// What a back end came with. A device has a token, which has an end.
-    key: Option<PublicId>,
+    tokens: Tokens,
+    by: By,
     watching: Watching,
     position: Position,
+    /// From when on the counts that were told last are otherwise, because something has expired.
+    until: Option<Timestamp>,
     /// What is to be sent before anything else.
     ready: Option<String>,
     /// Whether that is the last.
@@ -201,16 +231,15 @@ impl Live {
             self.position = last;
             let counts = read::counts(cx, &self.inbox, &self.reader).await?;
             // With the position of before: what is newer is still to come.
-            event(&mut text, "counts", &self.position, &self.counts(counts.clone()));
+            let body = self.told(counts.clone());
+            event(&mut text, "counts", &self.position, &body);
             text += &self.since(cx, counts).await?;
             return Ok(text);
         }
-        let listing = Listing { limit: 1, ..Listing::default() };
-        let page = read::list(cx, &self.inbox, &self.reader, listing).await?;
-        let (own, public) = Position::revs(&page.counts);
-        let newest = page.messages.first().map(|shown| shown.message.id.clone());
-        self.position = Position { newest, own, public };
-        event(&mut text, "counts", &self.position, &self.counts(page.counts));
+        let (newest, counts) = read::newest(cx, &self.inbox, &self.reader).await?;
+        self.position = Position { newest, at: revs(&counts) };
+        let body = self.told(counts);
+        event(&mut text, "counts", &self.position, &body);
         Ok(text)
     }
 
@@ -223,17 +252,19 @@ impl Live {
             if self.over {
                 return None;
             }
-            let left = self.expires_at.map(|at| at.duration_since(self.access.now()));
-            let left = left.map(|left| Duration::try_from(left).unwrap_or_default());
-            if left == Some(Duration::ZERO) {
-                return self.end("event: expired\ndata: {}\n\n");
+            if self.left(self.expires_at) == Some(Duration::ZERO) {
+                return self.end(EXPIRED);
             }
-            match self.wait(left.map_or(HEARTBEAT, |left| left.min(HEARTBEAT))).await {
+            let due = [self.left(self.expires_at), self.left(self.until), Some(HEARTBEAT)];
+            match self.wait(due.into_iter().flatten().min().unwrap_or(HEARTBEAT)).await {
                 Woken::Stop => return self.end(": the server stops\n\n"),
-                Woken::Time => return Some(":\n\n".to_owned()),
+                Woken::Time if self.left(self.until) != Some(Duration::ZERO) => {
+                    return Some(":\n\n".to_owned());
+                }
                 // In a box: a connection that waits must not have room for all that looking takes.
-                Woken::Hint => match Box::pin(self.look()).await {
+                Woken::Hint | Woken::Time => match Box::pin(self.look()).await {
                     Ok(news) => self.ready = news,
+                    Err(LookError::Forgotten) => return self.end(EXPIRED),
                     Err(error) => {
                         let error = tidings_kernel::causes(&error);
                         tracing::warn!(%error, "A stream ends, because the inbox could not be read");
@@ -242,6 +273,12 @@ impl Live {
                 },
             }
         }
+    }
+
+    /// How long it is until then; nothing if that time is past.
+    fn left(&self, at: Option<Timestamp>) -> Option<Duration> {
+        let left = at?.duration_since(self.access.now());
+        Some(Duration::try_from(left).unwrap_or_default())
     }
 
     async fn wait(&mut self, at_most: Duration) -> Woken {
@@ -273,8 +310,14 @@ impl Live {
 
     /// A new context each time: it has the time, and the workspace may be disabled by now, or the key revoked.
     async fn admitted(&self) -> Result<Option<Cx>, StorageError> {
-        let Some(key) = &self.key else {
-            return Ok(self.access.visiting(self.workspace.get()).await?);
+        let key = match &self.by {
+            By::Key(key) => key,
+            By::Token { signed_by } => {
+                if !self.tokens.is_key_good(self.access.now(), *signed_by).await {
+                    return Ok(None);
+                }
+                return Ok(self.access.visiting(self.workspace.get()).await?);
+            }
         };
         match authenticate_again(&self.access, key).await {
             Ok(caller) if caller.scopes.has(Scope::InboxUser) => {
@@ -288,19 +331,18 @@ impl Live {
     /// The events between the position and these counts, and moves there. The counts came first: what is newer than
     /// they are is told again, and nothing is left out.
     async fn since(&mut self, cx: &Cx, counts: Counts) -> Result<String, LookError> {
-        let revs = Position::revs(&counts);
+        let there = revs(&counts);
         let mut text = String::new();
-        if revs == (self.position.own, self.position.public) {
+        if there == self.position.at {
+            self.told(counts);
             return Ok(text);
         }
         let oldest = MessageId::first_of(Timestamp::UNIX_EPOCH);
         let after = self.position.newest.as_ref().unwrap_or(&oldest);
         let newer = read::newer(cx, &self.inbox, &self.reader, after, MOST).await?;
-        let is_all = !newer.more && self.position.explained_by(revs, &newer.messages);
+        let is_all = !newer.more && self.position.explained_by(there, &newer.messages);
         if newer.more {
-            let listing = Listing { limit: 1, ..Listing::default() };
-            let page = read::list(cx, &self.inbox, &self.reader, listing).await?;
-            let newest = page.messages.into_iter().next().map(|shown| shown.message.id);
+            let (newest, _) = read::newest(cx, &self.inbox, &self.reader).await?;
             self.position.newest = newest.max(self.position.newest.take());
         } else {
             for shown in newer.messages {
@@ -312,17 +354,25 @@ impl Live {
                 event(&mut text, "message", &self.position, &json!(MessageBody::from(shown)));
             }
         }
-        (self.position.own, self.position.public) = revs;
+        self.position.at = there;
         if !is_all {
             event(&mut text, "marks", &self.position, &json!({}));
         }
-        event(&mut text, "counts", &self.position, &self.counts(counts));
+        let body = self.told(counts);
+        event(&mut text, "counts", &self.position, &body);
         Ok(text)
     }
 
-    fn counts(&self, counts: Counts) -> serde_json::Value {
+    /// The body of counts that are told now.
+    fn told(&mut self, counts: Counts) -> serde_json::Value {
+        // What is past already was taken out of them; a clock that goes back must not make us look without a pause.
+        self.until = counts.until.filter(|at| *at > self.access.now());
         json!(CountsBody::new(counts, self.user.clone()))
     }
+}
+
+fn revs(counts: &Counts) -> Revs {
+    counts.rev.parse().unwrap_or_default()
 }
 
 /// JSON has no line breaks in it, so one line holds all of it.
@@ -333,18 +383,18 @@ fn event(text: &mut String, name: &str, at: &Position, data: &serde_json::Value)
 
 #[cfg(test)]
 mod tests {
-    use super::Position;
+    use super::{Position, Revs};
 
     #[test]
     fn a_position_is_read_again_and_nothing_else_is_one() {
         let id = "0GV8YLWQ000000001".parse().unwrap();
         for position in [
-            Position { newest: Some(id), own: 12, public: 0 },
-            Position { newest: None, own: 0, public: 7 },
+            Position { newest: Some(id), at: Revs { own: 12, public: 0, lasting: 0, came: 9 } },
+            Position { newest: None, at: Revs { own: 0, public: 7, lasting: 3, came: 0 } },
         ] {
             assert_eq!(position.text().parse(), Ok(position));
         }
-        for other in ["", "0", "0.1", "x.1.2", "0.a.b", "0GV8YLWQ000000001.1", "7"] {
+        for other in ["", "0", "0.1", "x.1.2", "0.a.b", "0.1.2.x", "0GV8YLWQ000000001.1", "7"] {
             assert_eq!(other.parse::<Position>(), Err(()), "{other}");
         }
     }

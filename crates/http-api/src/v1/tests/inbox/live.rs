@@ -8,9 +8,9 @@ use axum::http::Request;
 use futures_util::StreamExt as _;
 use jiff::ToSpan as _;
 use serde_json::{Value, json};
-use tidings_access::{Scopes, keys, workspaces};
-use tidings_inbox::Inbox;
+use tidings_access::{Scopes, keys, signing, workspaces};
 use tidings_inbox::hints::MAX_OF_USER;
+use tidings_inbox::{Inbox, forget};
 use tidings_testbed::Bed;
 
 use crate::v1::tests::World;
@@ -249,6 +249,48 @@ async fn what_was_archived_meanwhile_is_no_news() {
 }
 
 #[tokio::test]
+async fn a_mark_is_told_to_who_has_archived_the_newest_message() {
+    for to in [&["ada"][..], &[]] {
+        let world = World::new().await;
+        let ada = world.token("ada").await;
+        let older = world.publish(&["ada"], "Older").await;
+        world.clock.advance(1.second());
+        let newest = world.publish(to, "Newest").await;
+        world.mark(&ada, "archive", &newest).await;
+        let mut stream = world.stream(&ada).await;
+        assert_eq!(stream.until_counts().await, told(&[], 1));
+        let last = stream.last_id.clone();
+        // On another device.
+        world.mark(&ada, "read", &older).await;
+        assert_eq!(stream.until_counts().await, told(&["marks"], 0));
+        let mut back = world.stream_after(&ada, Some(&last)).await;
+        assert_eq!(back.until_counts().await, told(&[], 0), "first of all");
+        assert_eq!(back.until_counts().await, told(&["marks"], 0));
+    }
+}
+
+#[tokio::test]
+async fn a_mark_is_told_after_many_messages_of_which_the_newest_is_archived() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    let last = stream.last_id.clone();
+    drop(stream);
+    let mut ids = Vec::new();
+    for number in 0..102 {
+        world.clock.advance(1.second());
+        ids.push(world.publish(&["ada"], &format!("{number}")).await);
+    }
+    world.mark(&ada, "archive", &ids[101]).await;
+    let mut back = world.stream_after(&ada, Some(&last)).await;
+    assert_eq!(back.until_counts().await, told(&[], 101), "first of all");
+    assert_eq!(back.until_counts().await, told(&["marks"], 101));
+    world.mark(&ada, "read", &ids[0]).await;
+    assert_eq!(back.until_counts().await, told(&["marks"], 100));
+}
+
+#[tokio::test]
 async fn a_stream_ends_with_its_key() {
     let world = World::new().await;
     let key = world.key(&world.acme, Scopes::all()).await;
@@ -270,6 +312,37 @@ async fn a_stream_ends_with_its_key() {
     keys::revoke(&world.acme, key.key.public_id.clone()).await.unwrap();
     world.publish(&["ada"], "Two").await;
     assert_eq!(stream.next().await, None);
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_user_is_forgotten() {
+    let world = World::new().await;
+    world.publish(&[], "For everyone").await;
+    let (token, key) = (world.token("ada").await, world.all().await);
+    let by_key = Request::builder()
+        .uri("/inbox/v1/app/stream")
+        .header("authorization", format!("Bearer {key}"))
+        .header("x-user-id", "ada");
+    let by_key = world.open(by_key.body(Body::empty()).unwrap()).await;
+    let body = by_key.into_body().into_data_stream();
+    let by_key = Stream { body, text: String::new(), last_id: String::new() };
+    let mut streams = [world.stream(&token).await, by_key];
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&[], 1));
+    }
+    world.inbox.hints.look(&world.access, None).await;
+    world.clock.advance(1.second());
+    let cx = world.access.working_in(world.acme.workspace()).await.unwrap().unwrap();
+    tidings_inbox::forget(&cx, &"ada".parse().unwrap()).await.unwrap();
+    world.inbox.hints.look(&world.access, None).await;
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.map(|event| event.name).as_deref(), Some("expired"));
+        assert_eq!(stream.next().await, None);
+    }
+    let partition =
+        tidings_inbox::keys::user(cx.workspace(), &"app".parse().unwrap(), &"ada".parse().unwrap());
+    let query = tidings_kernel::Query::new(&tidings_kernel::tables::INBOX, partition);
+    assert_eq!(cx.items().await.unwrap().count(query).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -342,4 +415,148 @@ async fn what_happens_on_one_node_is_told_on_another() {
         stop.send_replace(true);
     };
     tokio::join!(follow, talk);
+}
+
+#[tokio::test]
+async fn what_expires_is_told_when_it_does() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    world.publish(&["ada"], "Stays").await;
+    world.publish_for(&world.acme, &["ada"], "For Ada", Some("10m")).await;
+    world.publish_for(&world.acme, &[], "For everyone", Some("20m")).await;
+    let mut stream = world.stream(&ada).await;
+    assert_eq!(stream.until_counts().await, told(&[], 3));
+    // Nobody does anything: only the time passes.
+    world.clock.advance(10.minutes());
+    assert_eq!(stream.until_counts().await, told(&["marks"], 2));
+    world.clock.advance(10.minutes());
+    assert_eq!(stream.until_counts().await, told(&["marks"], 1));
+    // Whoever comes back later begins with what is there.
+    let mut back = world.stream_after(&ada, Some(&stream.last_id)).await;
+    assert_eq!(back.until_counts().await, told(&[], 1));
+    world.clock.advance(1.second());
+    world.publish(&["ada"], "And on").await;
+    assert_eq!(back.until_counts().await, told(&["And on"], 2), "nothing else was left to tell");
+}
+
+#[tokio::test]
+async fn what_expires_while_somebody_is_away_is_told_when_he_is_back() {
+    for to in [&["ada"][..], &[]] {
+        let world = World::new().await;
+        let ada = world.token("ada").await;
+        world.publish(&["ada"], "Stays").await;
+        world.publish_for(&world.acme, to, "Soon over", Some("10m")).await;
+        let mut stream = world.stream(&ada).await;
+        assert_eq!(stream.until_counts().await, told(&[], 2));
+        let last = stream.last_id.clone();
+        drop(stream);
+        world.clock.advance(10.minutes());
+        let mut back = world.stream_after(&ada, Some(&last)).await;
+        assert_eq!(back.until_counts().await, told(&[], 1), "first of all");
+        assert_eq!(back.until_counts().await, told(&["marks"], 1));
+        // It makes no difference that something came as well.
+        world.publish(&["ada"], "New").await;
+        let mut back = world.stream_after(&ada, Some(&last)).await;
+        assert_eq!(back.until_counts().await, told(&[], 2), "first of all");
+        assert_eq!(back.until_counts().await, told(&["New", "marks"], 2));
+    }
+}
+
+#[tokio::test]
+async fn a_position_of_before_there_were_more_numbers_in_it_fetches_the_list() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    world.publish(&["ada"], "One").await;
+    let mut stream = world.stream(&ada).await;
+    stream.until_counts().await;
+    let before: Vec<&str> = stream.last_id.split('.').take(3).collect();
+    let mut back = world.stream_after(&ada, Some(&before.join("."))).await;
+    assert_eq!(back.until_counts().await, told(&[], 1), "first of all");
+    assert_eq!(back.until_counts().await, told(&["marks"], 1));
+}
+
+#[tokio::test]
+async fn who_is_forgotten_and_comes_again_fetches_the_list() {
+    let world = World::new().await;
+    world.publish(&[], "For everyone").await;
+    // The second time the numbers are the same, and it is somebody else.
+    let mut positions = Vec::new();
+    for number in 0..2 {
+        world.clock.advance(1.minute());
+        let ada = world.token("ada").await;
+        let mut stream = world.stream(&ada).await;
+        assert_eq!(stream.until_counts().await, told(&[], 1));
+        positions.push(stream.last_id.clone());
+        if number == 0 {
+            forget(&world.acme, &"ada".parse().unwrap()).await.unwrap();
+        }
+    }
+    let [then, now] = [&positions[0], &positions[1]].map(|at| at.rsplit_once('.').unwrap());
+    assert_eq!(then.0, now.0);
+    assert_ne!(then.1, now.1);
+    let ada = world.token("ada").await;
+    let mut back = world.stream_after(&ada, Some(&positions[0])).await;
+    assert_eq!(back.until_counts().await, told(&[], 1), "first of all");
+    assert_eq!(back.until_counts().await, told(&["marks"], 1));
+}
+
+#[tokio::test]
+async fn a_stream_waits_no_longer_than_until_something_expires() {
+    for to in [&["ada"][..], &[]] {
+        let world = World::new().await;
+        let ada = world.token("ada").await;
+        world.publish_for(&world.acme, to, "Soon over", Some("7s")).await;
+        let mut stream = world.stream(&ada).await;
+        stream.until_counts().await;
+        // From here on nothing but the stream waits, and time passes as fast as it can.
+        tokio::time::pause();
+        let before = tokio::time::Instant::now();
+        stream.body.next().await.unwrap().unwrap();
+        assert_eq!(before.elapsed().as_secs(), 7);
+        tokio::time::resume();
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_key_that_signed_its_token() {
+    let world = World::new().await;
+    let (ada, now) = (world.token("ada").await, world.access.now());
+    let database = world.access.database();
+    let mut stream = world.stream(&ada).await;
+    assert_eq!(stream.until_counts().await, told(&[], 0));
+    signing::rotate(database, now).await.unwrap();
+    world.clock.advance(61.seconds());
+    world.publish(&["ada"], "One").await;
+    assert_eq!(stream.until_counts().await, told(&["One"], 1), "another key signs, and it goes on");
+    let signed_by = signing::list(database).await.unwrap().iter().map(|key| key.id).min().unwrap();
+    signing::revoke(database, signed_by, world.access.now()).await.unwrap();
+    world.clock.advance(61.seconds());
+    world.publish(&["ada"], "Two").await;
+    assert_eq!(stream.next().await, None);
+}
+
+/// As on a store whose nodes cannot tell each other anything.
+#[tokio::test]
+async fn what_nobody_tells_is_found_by_looking() {
+    let bed = Bed::postgres().await;
+    let beside = bed.beside().await;
+    let here = World::on(bed, Arc::default()).await;
+    let there = World::on(beside, Arc::default()).await;
+    let ada = here.token("ada").await;
+    let mut stream = there.stream(&ada).await;
+    assert_eq!(stream.until_counts().await, told(&[], 0));
+    let look = async || assert_eq!(there.inbox.hints.look(&there.access, None).await, None);
+    look().await;
+    here.clock.advance(1.second());
+    let id = here.publish(&["ada"], "From there").await;
+    look().await;
+    assert_eq!(stream.until_counts().await, told(&["From there"], 1));
+    here.mark(&ada, "read", &id).await;
+    look().await;
+    assert_eq!(stream.until_counts().await, told(&["marks"], 0));
+    here.clock.advance(1.second());
+    here.publish(&[], "For everyone").await;
+    look().await;
+    assert_eq!(stream.until_counts().await, told(&["For everyone"], 1));
+    assert_eq!(stream.last_id.split('.').count(), 5);
 }

@@ -21,20 +21,24 @@ impl World {
     }
 
     async fn publish_in(&self, cx: &Cx, to: &[&str], title: &str) -> String {
+        self.publish_for(cx, to, title, None).await
+    }
+
+    async fn publish_for(&self, cx: &Cx, to: &[&str], title: &str, ttl: Option<&str>) -> String {
         let to = match to {
             [] => To::Everyone,
             users => To::Users(users.iter().map(ToString::to_string).collect()),
         };
         let post = NewPost {
             to,
-            label: None,
+            label: Some("Readers".to_owned()),
             category: Some("news".to_owned()),
             title: title.to_owned(),
             body: json!({"text": title}),
             cta_uri: None,
             host_system_id: None,
             send_at: None,
-            expires_in: None,
+            expires_in: ttl.map(ToOwned::to_owned),
             sender: "Ops".to_owned(),
         };
         // At the time that it is now.

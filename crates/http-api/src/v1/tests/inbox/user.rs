@@ -108,15 +108,26 @@ async fn who_has_an_answer_already_gets_none() {
 #[tokio::test]
 async fn nobody_is_shown_what_he_had_before_he_was_forgotten() {
     let world = World::new().await;
-    let token = world.token("ada").await;
+    let mut before: Option<String> = None;
     for title in ["Before", "After"] {
+        let token = world.token("ada").await;
         world.publish(&["ada"], title).await;
         for _ in 0..2 {
             let page = world.send("GET /inbox/v1/app/messages", Some(&token), "").await.json();
             assert_eq!(titles(&page), [title]);
         }
-        tidings_inbox::forget(&world.acme, &"ada".parse().unwrap()).await.unwrap();
+        // What he had before lets nobody in who came after him.
+        for old in before.iter() {
+            for line in ["GET /inbox/v1/app/messages", "PUT /inbox/v1/app/messages/read-all"] {
+                let refused = world.send(line, Some(old), "").await;
+                assert_eq!(refused.status, 401, "{}", refused.body);
+                assert!(refused.headers.contains("invalid_token"), "{}", refused.headers);
+            }
+        }
+        let cx = world.access.working_in(world.acme.workspace()).await.unwrap().unwrap();
+        tidings_inbox::forget(&cx, &"ada".parse().unwrap()).await.unwrap();
         world.clock.advance(1.millisecond());
+        before = Some(token);
     }
 }
 

@@ -58,6 +58,7 @@ DELETE /v1/captured | /v1/captured |  | 200 captured.clear workspace
 # Campaigns.
 POST /v1/campaigns | /v1/campaigns | {"name":"n","subject":"s","text":"t","external_key":"spring"} | 201 campaign.create campaign
 PUT /v1/campaigns/{campaign} | /v1/campaigns/hidden-mailing | {"name":"Other","subject":"s","text":"t"} | 200 campaign.update campaign
+POST /v1/campaigns/{campaign}/duplicate | /v1/campaigns/hidden-mailing/duplicate | {"external_key":"again"} | 201 campaign.create campaign
 DELETE /v1/campaigns/{campaign} | /v1/campaigns/spring |  | 204 campaign.delete campaign
 POST /v1/campaigns/{campaign}/recipients/{recipient_id}/settle | /v1/campaigns/hidden-mailing/recipients/1/settle | {"outcome":"sent"} | 200 recipient.settle_sent recipient
 POST /v1/campaigns/{campaign}/start | /v1/campaigns/hidden-mailing/start |  | 200 campaign.start campaign

@@ -189,7 +189,7 @@ pub(super) const ROUTES: &[Known] = &[
     manage("POST", "/v1/subscriptions/unsubscribe")
         .takes(r#"{"email":"hidden@example.org","scope":"global"}"#),
     manage("POST", "/v1/subscriptions/resubscribe")
-        .takes(r#"{"email":"hidden@example.org","scope":"global"}"#),
+        .takes(r#"{"email":"hidden@example.org","scope":"global","by":"person"}"#),
     read("/v1/contacts/{email}/subscriptions"),
     read("/v1/contacts/{email}/preferences"),
     manage("PUT", "/v1/contacts/{email}/preferences").takes(r#"{"topics":{"hidden":false}}"#),
@@ -239,6 +239,7 @@ pub(super) const ROUTES: &[Known] = &[
     Known { makes: true, ..manage("PUT", "/v1/campaigns/{campaign}").takes(CAMPAIGN) },
     Known::new("POST", "/v1/campaigns/{campaign}/preview", Scope::Read),
     send("/v1/campaigns/{campaign}/test").takes(r#"{"to":["eve@example.org"]}"#),
+    manage("POST", "/v1/campaigns/{campaign}/duplicate").answers(201),
     send("/v1/campaigns/{campaign}/start"),
     send("/v1/campaigns/{campaign}/pause"),
     send("/v1/campaigns/{campaign}/resume"),

@@ -187,6 +187,7 @@ async fn put_leads(cx: &Cx) {
         let cmd = identity::Resolve {
             identities: identities.collect(),
             at: cx.now(),
+            received_at: cx.now(),
             event_id: "hidden".into(),
             unknown: identity::Unknown::Make,
         };

@@ -18,6 +18,7 @@ each_store!(
     each_answer_has_its_end,
     who_is_never_taken_fails_after_ten_times,
     a_provider_that_is_away_costs_nothing,
+    who_is_always_throttled_holds_up_nobody_for_long_and_fails_in_the_end,
     an_event_settles_what_was_uncertain_and_the_tallies_with_it,
     a_person_settles_what_was_uncertain,
     an_event_before_the_answer_makes_one_line,
@@ -103,6 +104,68 @@ async fn a_provider_that_is_away_costs_nothing(bed: &Bed) {
     assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
     sending.check_end("after the provider was back").await;
     assert_eq!(world.provider.taken().len(), 10);
+}
+
+async fn who_is_always_throttled_holds_up_nobody_for_long_and_fails_in_the_end(bed: &Bed) {
+    let world = World::new(bed, 10).await;
+    let sending = world.campaign(10).await;
+    for _ in 0..400 {
+        let throttled = SendError::Throttled { reason: why(), retry_after: None };
+        world.provider.answers("p001@example.org", throttled);
+    }
+    let mut waited = Vec::new();
+    loop {
+        match world.handle(&sending.messages[0]).await {
+            Outcome::Wait { after, .. } => waited.push(after.as_secs()),
+            outcome => {
+                assert_eq!(outcome, Outcome::Done);
+                break;
+            }
+        }
+    }
+    assert_eq!(waited, [5, 10, 15]);
+    assert_eq!(world.provider.taken().len(), 9, "all others have it");
+    let row = |column: &'static str| sending.column("p001@example.org", column);
+    assert_eq!(row("status").await.as_deref(), Some("pending"));
+    assert_eq!(row("refusals").await.as_deref(), Some("0"));
+    // Two days later it counts, and ten times are enough.
+    world.run("UPDATE campaign_recipients SET attempts = 299 WHERE status = 'pending'").await;
+    for _ in 0..12 {
+        bed.advance(5 * 60).await;
+        sending.feed().await;
+        world.work().await;
+    }
+    assert_eq!(sending.tallies().await.get(Tally::Failed, "not_taken"), 1);
+    sending.check_end("without the one who is always throttled").await;
+}
+
+/// PostgreSQL alone can be told to say that it is away.
+#[tokio::test]
+async fn answers_wait_for_a_database_that_is_away_for_a_moment() {
+    let bed = Bed::postgres().await;
+    let world = World::new(&bed, 10).await;
+    let sending = world.campaign(10).await;
+    world.run("CREATE SEQUENCE tries").await;
+    // A sequence counts on, also in what is not committed.
+    world
+        .run(
+            "CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS '
+             BEGIN
+                IF nextval(''tries'') <= 6 THEN RAISE EXCEPTION ''away'' USING ERRCODE = ''57P03''; END IF;
+                RETURN NEW;
+             END'",
+        )
+        .await;
+    world
+        .run(
+            "CREATE TRIGGER away BEFORE UPDATE ON campaign_recipients
+             FOR EACH ROW WHEN (NEW.status = 'sent') EXECUTE FUNCTION away()",
+        )
+        .await;
+    tokio::time::pause();
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    assert_eq!(sending.statuses().await["sent"], 10);
+    sending.check_end("although the database was away").await;
 }
 
 async fn without_an_answer(sending: &Sending<'_, '_>, emails: &[&str]) {

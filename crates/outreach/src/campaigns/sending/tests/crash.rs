@@ -3,15 +3,18 @@
 use std::task::Poll;
 
 use tidings_jobs::Outcome;
-use tidings_testbed::{Bed, each_store, until_turn};
+use tidings_testbed::{Bed, dying_access, each_store, until_turn};
 
-use super::{AT_ONCE, Sending, World, delivery};
+use super::{AT_ONCE, Sending, World, delivery, worker_on};
+use crate::campaigns::batches::batch_id;
 use crate::campaigns::tallies::Kind as Tally;
 
 each_store!(
     wherever_a_worker_ends_nothing_is_sent_twice_and_nothing_is_lost,
     at_whichever_answer_a_worker_ends_only_those_with_the_provider_are_uncertain,
     a_claim_holds_until_it_is_over,
+    whichever_call_of_the_items_fails_no_answer_is_lost,
+    who_was_moved_to_another_batch_is_not_claimed_with_the_old_one,
 );
 
 /// The message comes again, as often as it must.
@@ -120,4 +123,56 @@ async fn a_claim_holds_until_it_is_over(bed: &Bed) {
     let status = sending.column("p001@example.org", "status").await;
     assert_eq!(status.as_deref(), Some("uncertain"), "he was handed over");
     sending.check_end("after the claims were over").await;
+}
+
+async fn whichever_call_of_the_items_fails_no_answer_is_lost(bed: &Bed) {
+    let world = World::new(bed, 3).await;
+    let cx = bed.cx().await;
+    // Those that read people and what came back, and the first that write the log.
+    for place in 0..8 {
+        let sending = world.campaign(3).await;
+        let access = dying_access(bed, &cx, place, false);
+        let broken = worker_on(access, &world.provider, "node-2").await;
+        let outcome = broken.handler().handle(&delivery(&sending.messages[0])).await;
+        let case = format!("at call {place}: {outcome:?}");
+        assert!(matches!(outcome, Outcome::Wait { .. }), "{case}");
+        until_done(&sending, &case).await;
+        assert_eq!(sending.statuses().await.get("sent"), Some(&3), "{case}");
+        assert_eq!(world.provider.taken().len(), 3, "{case}");
+        begin_again(&world).await;
+    }
+}
+
+/// A pause and another worker come between what was loaded and the claim, and the campaign goes on.
+async fn who_was_moved_to_another_batch_is_not_claimed_with_the_old_one(bed: &Bed) {
+    let world = World::new(bed, AT_ONCE + 2).await;
+    let sending = world.campaign(AT_ONCE + 2).await;
+    // While the first handful is with the provider, the rest is moved.
+    let campaign = sending.campaign;
+    let moved = world.people[AT_ONCE..].iter().map(|(_, email)| format!("'{email}'"));
+    let moved = moved.collect::<Vec<_>>().join(", ");
+    let ids = world
+        .rows(&format!("SELECT id FROM campaign_recipients WHERE email IN ({moved}) ORDER BY id"))
+        .await;
+    let ids: Vec<i64> = ids.iter().map(|row| row.int(0).unwrap()).collect();
+    let (now, size) = (bed.access.now().as_millisecond(), ids.len());
+    let (other, workspace) = (batch_id(campaign, 2), bed.cx().await.workspace_id().get());
+    let ids = serde_json::json!(ids);
+    let hook = move |asked: usize| {
+        match asked {
+        1 => vec![
+            format!("UPDATE campaign_recipients SET batch_id = '{other}' WHERE email IN ({moved})"),
+            format!(
+                "INSERT INTO campaign_batches (workspace_id, campaign_id, number, recipient_ids, size, due_at)
+                 VALUES ({workspace}, {campaign}, 2, '{ids}', {size}, {now})"
+            ),
+            format!("UPDATE campaigns SET batch_count = 2 WHERE id = {campaign}"),
+        ],
+        _ => Vec::new(),
+    }
+    };
+    let database = bed.access.database().clone();
+    *world.provider.meanwhile.lock().unwrap() = Some((database, Box::new(hook)));
+    world.handle(&sending.messages[0]).await;
+    assert_eq!(world.provider.taken().len(), AT_ONCE, "the others are of another batch");
 }

@@ -1,15 +1,19 @@
 //! Two recipients who turn out to be one person while the campaign is on its way: he gets it once.
 
 use tidings_jobs::Outcome;
+use tidings_kernel::{SendError, queues};
 use tidings_testbed::{Bed, each_store};
 
 use super::{Sending, World};
+use crate::campaigns::steps;
 use crate::campaigns::tallies::Kind as Tally;
 
 each_store!(
     who_is_one_person_by_now_gets_it_once,
+    who_waits_for_himself_gets_it_if_the_other_does_not,
     who_has_it_as_somebody_else_does_not_get_it_again,
     who_cannot_get_it_as_one_gets_it_as_the_other,
+    who_is_tested_does_not_wait_for_himself_to_get_the_winner,
 );
 
 /// What a merge does to the relations that matter here.
@@ -44,12 +48,38 @@ async fn who_is_one_person_by_now_gets_it_once(bed: &Bed) {
     for message in &sending.messages {
         assert_eq!(world.handle(message).await, Outcome::Done);
     }
+    // Those who come later wait to know whether the first of them gets it.
+    assert_eq!(world.provider.taken().len(), 5);
+    bed.advance(2).await;
+    sending.feed().await;
+    world.work().await;
     for email in ["p002@example.org", "p006@example.org", "p007@example.org"] {
         check_skipped(&sending, email).await;
     }
     assert_eq!(world.provider.taken().len(), 5);
     assert_eq!(sending.tallies().await.get(Tally::Skipped, "duplicate"), 3);
     sending.check_end("with three who are others").await;
+}
+
+/// The one who goes first turns out not to get it, whether that is known before he is handed over or after.
+async fn who_waits_for_himself_gets_it_if_the_other_does_not(bed: &Bed) {
+    let world = World::new(bed, 4).await;
+    let sending = world.campaign(2).await;
+    merge(&world, "p001@example.org", "p003@example.org").await;
+    merge(&world, "p002@example.org", "p004@example.org").await;
+    // The later batch comes first.
+    assert_eq!(world.handle(&sending.messages[1]).await, Outcome::Done);
+    assert!(world.provider.taken().is_empty());
+    world.provider.answers("p001@example.org", SendError::Refused("no such user".to_owned()));
+    let sql = "UPDATE channel_identities SET validation_status = 'invalid' WHERE value = 'p002@example.org'";
+    world.run(sql).await;
+    world.run("UPDATE campaigns SET brake_released_at = 1").await;
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    bed.advance(2).await;
+    sending.feed().await;
+    world.work().await;
+    assert_eq!(world.provider.taken(), ["p003@example.org", "p004@example.org"]);
+    sending.check_end("with those who got it as the other").await;
 }
 
 async fn who_has_it_as_somebody_else_does_not_get_it_again(bed: &Bed) {
@@ -80,4 +110,27 @@ async fn who_cannot_get_it_as_one_gets_it_as_the_other(bed: &Bed) {
         assert_eq!(world.handle(message).await, Outcome::Done);
     }
     assert_eq!(world.provider.taken(), ["p002@example.org"]);
+}
+
+/// The one with the lower id waits for the winner, which is only known when the other has it.
+async fn who_is_tested_does_not_wait_for_himself_to_get_the_winner(bed: &Bed) {
+    let world = World::new(bed, 2).await;
+    let variants =
+        r#"[{"name":"a","weight":1,"subject":"A"},{"name":"b","weight":1,"subject":"B"}]"#;
+    let sending = world.campaign_with(1, "NULL", "Hello", variants).await;
+    for sql in [
+        "UPDATE campaigns SET test_percent = 50, winner_metric = 'opens', winner_wait_ms = 3600000",
+        "UPDATE campaign_batches SET held = 1, fed_at = NULL WHERE number = 1",
+        "UPDATE campaign_recipients SET arm = 1 WHERE email = 'p002@example.org'",
+    ] {
+        assert_eq!(world.run(sql).await, 1);
+    }
+    merge(&world, "p001@example.org", "p002@example.org").await;
+    assert_eq!(world.handle(&sending.messages[1]).await, Outcome::Done);
+    assert_eq!(world.provider.taken(), ["p002@example.org"]);
+    bed.advance(60).await;
+    bed.work(&queues::CAMPAIGN_STEPS, steps::handler(bed.access.clone())).await;
+    world.work().await;
+    check_skipped(&sending, "p001@example.org").await;
+    sending.check_end("with one who would have got the winner").await;
 }

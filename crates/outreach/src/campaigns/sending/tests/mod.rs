@@ -1,17 +1,20 @@
 //! Batches on both engines, with a provider that says what it is told to say.
 
 mod answers;
+mod consent;
 mod crash;
 mod logs;
 mod merged;
 mod stories;
+mod turned_away;
+mod waiting;
 mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use tidings_access::{ClientId, Cx, DisplayName, Slug};
+use tidings_access::{Access, ClientId, Cx, DisplayName, Slug};
 use tidings_delivery::counters::{self, SENDS};
 use tidings_delivery::ledger::tallies::{self, Counts, ENDED};
 use tidings_delivery::links::Links;
@@ -103,7 +106,7 @@ impl Sender for Provider {
         }
         self.taken.lock().unwrap().push(mail.clone());
         tokio::task::yield_now().await;
-        Ok(Accepted { provider_id: Some(format!("p-{to}")) })
+        Ok(Accepted::by_all(Some(format!("p-{to}"))))
     }
 }
 
@@ -203,8 +206,8 @@ impl<'a> World<'a> {
             let batch = batch_id(campaign, number);
             for (contact, email) in some {
                 let sql = format!(
-                    "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, created_at, updated_at)
-                     VALUES ({workspace}, {campaign}, {contact}, '{email}', {now}, {now}) RETURNING id"
+                    "INSERT INTO campaign_recipients (workspace_id, campaign_id, lead_id, email, batch_id, created_at, updated_at)
+                     VALUES ({workspace}, {campaign}, {contact}, '{email}', '{batch}', {now}, {now}) RETURNING id"
                 );
                 ids.push(self.write(&sql).await[0].int(0).unwrap());
             }
@@ -261,10 +264,14 @@ impl<'a> World<'a> {
 }
 
 async fn worker(bed: &Bed, provider: &Arc<Provider>, node: &str) -> Worker {
-    let now = bed.access.now();
-    let links = Links::load(bed.access.database(), "https://mail.example.org", now).await.unwrap();
+    worker_on(bed.access.clone(), provider, node).await
+}
+
+async fn worker_on(access: Access, provider: &Arc<Provider>, node: &str) -> Worker {
+    let now = access.now();
+    let links = Links::load(access.database(), "https://mail.example.org", now).await.unwrap();
     Worker::new(Tools {
-        access: bed.access.clone(),
+        access,
         templates: Templates::default(),
         links,
         sender: Arc::clone(provider) as Arc<dyn Sender>,

@@ -26,6 +26,7 @@ each_store!(
     a_node_that_stops_leaves_nobody_uncertain,
     who_leaves_while_a_batch_takes_long_is_asked_about_again,
     a_batch_that_nobody_can_work_on_pauses_the_campaign,
+    a_batch_that_is_given_up_in_the_middle_comes_to_its_end,
     who_is_in_quiet_hours_gets_it_in_the_morning,
     a_cancelled_campaign_sends_nothing_more,
     each_gets_his_variant,
@@ -283,6 +284,41 @@ async fn a_batch_that_nobody_can_work_on_pauses_the_campaign(bed: &Bed) {
     world.work().await;
     sending.check_end("after it was resumed").await;
     assert_eq!(sending.id("p001@example.org").await, first);
+}
+
+/// Somebody of the batch is just being handed over, by whoever died with the message or is slow with it.
+async fn a_batch_that_is_given_up_in_the_middle_comes_to_its_end(bed: &Bed) {
+    for status in [Status::Paused, Status::Cancelled] {
+        let bed = match bed.access.database().dialect() {
+            tidings_sql::Dialect::Sqlite => Bed::memory().await,
+            tidings_sql::Dialect::Postgres => Bed::postgres().await,
+        };
+        let world = World::new(&bed, 3).await;
+        let sending = world.campaign(3).await;
+        let now = bed.access.now().as_millisecond();
+        world
+            .run(&format!(
+                "UPDATE campaign_recipients SET status = 'claimed', claimed_by = 'gone', attempts = 1, handed_at = {now},
+                     claimed_until = {} WHERE email = 'p002@example.org'",
+                now + 100_000
+            ))
+            .await;
+        if status == Status::Cancelled {
+            sending.set(status).await;
+        }
+        let handler = world.worker.handler();
+        handler.given_up(&super::delivery(&sending.messages[0]), "nobody ever answered").await;
+        assert_eq!(sending.status().await, status);
+        bed.advance(3).await;
+        assert_eq!(world.work().await, 1, "its message comes once more");
+        let claimed = sending.column("p002@example.org", "status").await;
+        assert_eq!(claimed.as_deref(), Some("uncertain"));
+        let open =
+            "SELECT COUNT(*) FROM campaign_batches WHERE fed_at IS NOT NULL AND done_at IS NULL";
+        assert_eq!(world.rows(open).await[0].int(0).unwrap(), 0);
+        let left = if status == Status::Cancelled { "skipped" } else { "pending" };
+        assert_eq!(sending.statuses().await[left], 2, "{left}");
+    }
 }
 
 async fn who_is_in_quiet_hours_gets_it_in_the_morning(bed: &Bed) {
