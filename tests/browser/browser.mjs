@@ -26,6 +26,8 @@ export async function visit(server, context, user, given = {}) {
   const { attributes = '', html = '', policy, app, tokens = await server.tokens(user) } = given;
   const page = await context.newPage();
   page.wrong = [];
+  page.streams = 0;
+  page.on('response', (answer) => { if (answer.ok() && answer.url().endsWith('/stream')) page.streams += 1; });
   page.on('pageerror', (error) => page.wrong.push(String(error)));
   page.on('dialog', (dialog) => { page.wrong.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
   const body = `<!doctype html><html ${html}><meta name="viewport" content="width=device-width">
@@ -61,9 +63,12 @@ export const focused = (page) => page.evaluate(() => {
   return inner.className || inner.localName;
 });
 
-// Looks again until it is as wanted, for ten seconds.
+// From now on this page is told of every message. Only the first tab of a user has a stream.
+export const follows = (page) => sees(() => page.streams > 0, true);
+
+// Looks again until it is as wanted, for half a minute: a machine may be busy, and a page rests between its tries.
 export async function sees(look, wanted) {
-  const until = Date.now() + 10_000;
+  const until = Date.now() + 30_000;
   for (;;) {
     const seen = await look();
     try {

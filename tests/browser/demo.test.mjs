@@ -21,7 +21,7 @@ after(async () => {
 
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, ...options });
-  context.setDefaultTimeout(15_000);
+  context.setDefaultTimeout(30_000);
   const page = await context.newPage();
   page.wrong = [];
   page.on('pageerror', (error) => page.wrong.push(String(error)));
@@ -33,7 +33,7 @@ async function open(options = {}) {
 
 const ground = (page, what) => page.locator(what).evaluate((one) => getComputedStyle(one).backgroundColor);
 
-test('what the form sends arrives at the bell', { timeout: 60_000 }, async () => {
+test('what the form sends arrives at the bell', { timeout: 120_000 }, async () => {
   const page = await open();
   const before = Number(await badge(page));
   await page.getByLabel('Title').fill('It\'s here');
@@ -55,7 +55,7 @@ test('what the form sends arrives at the bell', { timeout: 60_000 }, async () =>
   await page.context().close();
 });
 
-test('its theme and its language can be chosen', { timeout: 60_000 }, async () => {
+test('its theme and its language can be chosen', { timeout: 120_000 }, async () => {
   const page = await open({ colorScheme: 'light' });
   await bell(page).click();
   const light = [await ground(page, 'body'), await ground(page, '.panel')];
@@ -76,7 +76,7 @@ test('its theme and its language can be chosen', { timeout: 60_000 }, async () =
   await page.context().close();
 });
 
-test('on a phone nothing stands out of the page', { timeout: 60_000 }, async () => {
+test('on a phone nothing stands out of the page', { timeout: 120_000 }, async () => {
   const page = await open({ viewport: { width: 360, height: 740 }, hasTouch: true, isMobile: true });
   const wide = () => page.evaluate(() => document.documentElement.scrollWidth);
   assert.equal(await wide(), 360);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-import { badge, bell, elsewhere, focused, heard, launch, row, sees, tabs, titles, unread, visit } from './browser.mjs';
+import { badge, bell, elsewhere, focused, follows, heard, launch, row, sees, tabs, titles, unread, visit } from './browser.mjs';
 import { Server } from './server.mjs';
 
 let server;
@@ -22,9 +22,9 @@ after(async () => {
 
 // A test with a browser of its own, in which nothing may go wrong unseen.
 function story(name, tell, options = {}) {
-  test(name, { timeout: 60_000 }, async () => {
+  test(name, { timeout: 120_000 }, async () => {
     const context = await browser.newContext({ viewport: { width: 900, height: 700 }, ...options });
-    context.setDefaultTimeout(15_000);
+    context.setDefaultTimeout(30_000);
     const pages = [];
     context.on('page', (page) => pages.push(page));
     try {
@@ -176,6 +176,7 @@ story('all of a tab are marked read, but not what nobody has seen yet', async (c
 
 story('a message arrives by itself, is announced, and is told to the page', async (context) => {
   const page = await visit(server, context, 'live');
+  await follows(page);
   await bell(page).click();
   await page.getByText('You are all caught up').waitFor();
   await publish('live', 'Hello');
@@ -252,6 +253,7 @@ story('a tab that is just opening hears of what is told meanwhile', async (conte
 story('two users in one browser do not hear of each other', async (context) => {
   const ours = await visit(server, context, 'ours');
   const theirs = await visit(server, context, 'theirs');
+  for (const page of [ours, theirs]) await follows(page);
   await publish('ours', 'Secret');
   await sees(() => badge(ours), '1');
   await publish('theirs', 'Public');
@@ -262,6 +264,7 @@ story('two users in one browser do not hear of each other', async (context) => {
 story('a restart of the server loses nothing', async (context) => {
   await publish('restart', 'Before');
   const page = await visit(server, context, 'restart');
+  await follows(page);
   await bell(page).click();
   await publish('restart', 'Live');
   await sees(() => titles(page), ['Live', 'Before']);
@@ -303,7 +306,7 @@ story('a page that nobody has looked at for long lets go of its stream, and catc
     document.dispatchEvent(new Event('visibilitychange'));
   }, hidden);
   await sees(() => heard(page, 'counts'), [null]);
-  await sees(() => begun.length, 1);
+  await follows(page);
   await turn(true);
   await publish('away', 'Still listening');
   await sees(() => badge(page), '1');
@@ -362,6 +365,7 @@ story('an answer that never comes holds nothing up', async (context) => {
 
 story('a page that is open for weeks does not hold all that came', async (context) => {
   const page = await visit(server, context, 'weeks');
+  await follows(page);
   await bell(page).click();
   await page.getByText('You are all caught up').waitFor();
   await page.keyboard.press('Escape');
