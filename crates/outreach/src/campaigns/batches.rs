@@ -193,9 +193,9 @@ pub(super) fn feed(
     let under_way = under_way(tx, campaign.id)?;
     let due = due(tx, campaign.id, cx.now(), (WINDOW - under_way).max(0))?;
     // What is on the queue can be stopped, too: a small campaign is there as a whole before anything comes back.
-    if (under_way > 0 || !due.is_empty()) && !campaign.brake_released {
+    if under_way > 0 || !due.is_empty() {
         let handed = handed(tx, cx, campaign)?;
-        if let Some(reason) = brake::reason(came, &handed) {
+        if let Some(reason) = stopped_by(tx, cx, campaign, &brake::reasons(came, &handed))? {
             campaign.save(tx, cx)?;
             // It is sending, so it can be paused.
             return store::make_move(tx, cx, campaign, Command::Pause, Some(reason)).map(drop);
@@ -231,6 +231,22 @@ pub(super) fn feed(
     }
     look_again(tx, cx, campaign, (under_way + fed, next))?;
     campaign.save(tx, cx)
+}
+
+/// The first of these reasons that nobody has let the campaign go on in spite of.
+fn stopped_by(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: &Locked,
+    reasons: &[&'static str],
+) -> Result<Option<&'static str>, DatabaseError> {
+    for reason in reasons {
+        // It is sending: if it was paused for that once, somebody has resumed it.
+        if !store::was_paused_for(tx, cx, campaign.id, reason)? {
+            return Ok(Some(reason));
+        }
+    }
+    Ok(None)
 }
 
 /// What the brake has to know of the recipients.

@@ -2,7 +2,8 @@
 //!
 //! Too many is more than 5 % bounces or 0.1 % complaints of the first thousand, or of what was delivered since; of what
 //! was sent, where the provider does not tell of deliveries. What it refuses for good when it is handed over is a bounce,
-//! too, and so is what comes back by mail, which is in the counters like all else. An operator who lets it go on takes the brake off for that campaign.
+//! too, and so is what comes back by mail, which is in the counters like all else. An operator who lets it go on takes the
+//! brake off for that campaign and that reason; the other one can still stop it.
 
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Item, Key, tables};
@@ -43,30 +44,34 @@ pub struct Handed {
     pub refused: i64,
 }
 
-/// Why a campaign must stop, if it must.
-pub fn reason(came: &Came, handed: &Handed) -> Option<&'static str> {
+pub const BOUNCES: &str = "bounces";
+pub const COMPLAINTS: &str = "complaints";
+
+/// Why a campaign must stop, if it must: the gravest first.
+pub fn reasons(came: &Came, handed: &Handed) -> Vec<&'static str> {
     let bounced = came.bounced + handed.refused;
     let told =
         if came.delivered > 0 { came.delivered + bounced } else { handed.sent + handed.refused };
     // A few bounces at the beginning say nothing about a campaign of many.
     let base = told.max(handed.recipients.clamp(1, 1_000));
+    let mut reasons = Vec::new();
     if came.complained * 1_000 > base {
-        Some("complaints")
-    } else if bounced * 20 > base {
-        Some("bounces")
-    } else {
-        None
+        reasons.push(COMPLAINTS);
     }
+    if bounced * 20 > base {
+        reasons.push(BOUNCES);
+    }
+    reasons
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Came, Handed, reason};
+    use super::{Came, Handed, reasons};
 
     fn check(delivered: i64, bounced: i64, complained: i64, recipients: i64, why: Option<&str>) {
         let came = Came { delivered, bounced, complained };
         let handed = Handed { recipients, sent: delivered + bounced, refused: 0 };
-        assert_eq!(reason(&came, &handed), why, "{came:?} of {recipients}");
+        assert_eq!(reasons(&came, &handed).first().copied(), why, "{came:?} of {recipients}");
     }
 
     #[test]
@@ -88,7 +93,7 @@ mod tests {
     fn check_handed((bounced, complained): (i64, i64), sent: i64, refused: i64, why: Option<&str>) {
         let came = Came { delivered: 0, bounced, complained };
         let handed = Handed { recipients: 1_000_000, sent, refused };
-        assert_eq!(reason(&came, &handed), why, "{came:?} of {handed:?}");
+        assert_eq!(reasons(&came, &handed).first().copied(), why, "{came:?} of {handed:?}");
     }
 
     #[test]

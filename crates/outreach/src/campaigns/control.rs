@@ -12,8 +12,7 @@ use tidings_sql::{DatabaseError, Tx};
 use super::draft::{self, Find};
 use super::life::{Command, Illegal, Move, decide};
 use super::store::{self, Frozen, Locked};
-use super::tallies::{self, Outcome};
-use super::{Campaign, CampaignId, Schedule, Status, lost, snapshot, steps};
+use super::{Campaign, CampaignId, Schedule, Status, brake, lost, snapshot, steps};
 
 /// So often somebody prepares a start anew because the campaign was changed in the meantime.
 const ATTEMPTS: usize = 8;
@@ -201,7 +200,8 @@ pub async fn pause(cx: &Cx, find: Find, reason: Option<String>) -> Result<Change
     .await
 }
 
-/// Lets a paused campaign go on with what it did. One that has stopped by itself does not do so again.
+/// Lets a paused campaign go on with what it did. One that has stopped by itself does not do so again
+/// for the same reason.
 pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Changed, ControlError> {
     check_reason(reason.as_ref())?;
     for _ in 0..ATTEMPTS {
@@ -220,7 +220,8 @@ pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Chang
         let (within, reason) = (cx.clone(), reason.clone());
         let resume = cx.database().write_committed(move |tx| {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
-            if matches!(campaign.pause_reason.as_deref(), Some("bounces" | "complaints")) {
+            if matches!(campaign.pause_reason.as_deref(), Some(brake::BOUNCES | brake::COMPLAINTS))
+            {
                 store::release_brake(tx, &within, id)?;
             }
             match &frozen {
@@ -291,8 +292,8 @@ pub async fn retry_failed(
         let Some(mut locked) = store::lock(tx, &within, find.id)? else {
             return Err(ControlError::Missing(find.id));
         };
-        let failed = tallies::outcome(tx, &within, find.id, Outcome::Failed)?;
-        if locked.status == Status::Sent && !steps::is_anybody_failed(tx, &within, find.id)? {
+        let failed = steps::count_failed(tx, &within, find.id)?;
+        if locked.status == Status::Sent && failed == 0 {
             return Ok(0);
         }
         let id = find.id;

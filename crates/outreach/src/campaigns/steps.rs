@@ -301,15 +301,15 @@ const FAILED: &str =
     "workspace_id = $1 AND campaign_id = $2 AND status = 'failed' AND id > $3 AND sent_at IS NULL
                AND email IS NOT NULL AND tallied IS NOT NULL";
 
-/// Whether there is anybody to whom it can be sent again.
-pub(super) fn is_anybody_failed(
+/// To how many it can be sent again. The tallies have those who were erased since, too.
+pub(super) fn count_failed(
     tx: &mut Tx<'_>,
     cx: &Cx,
     campaign: CampaignId,
-) -> Result<bool, DatabaseError> {
-    let sql = format!("SELECT id FROM campaign_recipients WHERE {FAILED} ORDER BY id LIMIT 1");
+) -> Result<i64, DatabaseError> {
+    let sql = format!("SELECT count(*) FROM campaign_recipients WHERE {FAILED}");
     let params = [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(0)];
-    Ok(!tx.query(&sql, &params)?.is_empty())
+    tx.query(&sql, &params)?[0].int(0)
 }
 
 /// Makes failed rows pending again, a page of them.

@@ -308,7 +308,6 @@ pub struct Locked {
     pub winner: Option<i64>,
     pub decide_at: Option<Timestamp>,
     pub winner_wait_ms: Option<i64>,
-    pub brake_released: bool,
     /// At what time where he is each gets it, if it goes so.
     pub local_time: Option<String>,
     /// Since when it has its status.
@@ -327,7 +326,7 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
                RETURNING external_key, status, paused_in, scheduled_at, snapshot_cursor, snapshot_done_at, retry_cursor,
                    recipient_count, batch_count, rate_per_hour, CAST(warmup AS TEXT), started_at, paced_until_us,
                    warmup_day, warmup_step, warmup_used, CAST(variants AS TEXT), winner, decide_at, winner_wait_ms,
-                   brake_released_at, request_hash, local_time, status_at, looked_at";
+                   request_hash, local_time, status_at, looked_at";
     let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::from(cx.now())];
     let rows = tx.query(sql, &params)?;
     let Some(row) = rows.first() else { return Ok(None) };
@@ -361,11 +360,10 @@ pub fn lock(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Locked>, 
         winner: row.optional_int(17)?,
         decide_at: row.optional_time(18)?,
         winner_wait_ms: row.optional_int(19)?,
-        brake_released: row.optional_time(20)?.is_some(),
-        request_hash: row.optional_text(21)?.map(ToOwned::to_owned),
-        local_time: row.optional_text(22)?.map(ToOwned::to_owned),
-        status_at: row.time(23)?,
-        looked_at: row.optional_time(24)?,
+        request_hash: row.optional_text(20)?.map(ToOwned::to_owned),
+        local_time: row.optional_text(21)?.map(ToOwned::to_owned),
+        status_at: row.time(22)?,
+        looked_at: row.optional_time(23)?,
     }))
 }
 
@@ -582,6 +580,19 @@ pub struct Moved {
     pub reason: Option<String>,
     pub actor: String,
     pub at: Timestamp,
+}
+
+/// Whether it was ever paused for just this reason.
+pub(super) fn was_paused_for(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    id: CampaignId,
+    reason: &str,
+) -> Result<bool, DatabaseError> {
+    let sql = "SELECT id FROM campaign_moves
+               WHERE workspace_id = $1 AND campaign_id = $2 AND status = 'paused' AND reason = $3 LIMIT 1";
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::Text(reason)];
+    Ok(!tx.query(sql, &params)?.is_empty())
 }
 
 /// The moves of a campaign, the latest first, at most so many.

@@ -169,7 +169,7 @@ impl Event {
     }
 
     /// Whether it happened to whom the message was written to, and not to somebody who got a copy.
-    fn is_of_addressee(&self, message: &Message) -> bool {
+    pub(crate) fn is_of_addressee(&self, message: &Message) -> bool {
         let addressee = message.email.as_deref().map(str::parse::<EmailAddress>);
         addressee.and_then(Result::ok).is_some_and(|addressee| addressee == self.email)
     }

@@ -25,6 +25,7 @@ use tidings_sql::DatabaseError;
 use crate::events::{EventKind, RecordError, record_of, times_seen};
 use crate::replies::{self, Replies};
 use crate::tracking::recompute;
+use crate::tracking::sight::see;
 pub(crate) use notification::Notification;
 
 /// After so many tries a notification is taken to be about somebody else's message.
@@ -135,10 +136,18 @@ impl Worker {
         };
         for mut event in notification.events(message.as_ref()) {
             event.keep_days = self.keep_days;
-            let is_seen = matches!(event.kind, EventKind::Open | EventKind::Click);
-            event.is_echo = is_seen && message.as_ref().is_some_and(|message| message.is_tracked);
+            let said = notification.facts();
+            event.is_echo =
+                said.is_some() && message.as_ref().is_some_and(|message| message.is_tracked);
             let arrived = event.source.filter(|_| event.kind == EventKind::Delivery);
-            record_of(&cx, event, message.as_ref()).await?;
+            match (said, &message) {
+                // Who did it is decided of what is counted, and only of that.
+                (Some(said), Some(message)) if !event.is_echo && event.is_of_addressee(message) => {
+                    let again = notification.again(&delivery.body);
+                    see(&cx, message, event, said, again).await?;
+                }
+                _ => drop(record_of(&cx, event, message.as_ref()).await?),
+            }
             // Whoever opened it before we knew when it arrived is looked at again. Most often nobody has.
             if let Some(source) = arrived
                 && times_seen(&cx, source).await? != (0, 0)

@@ -5,10 +5,14 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidings_access::Cx;
 use tidings_delivery::ledger::Message;
-use tidings_jobs::contracts::{IngressError, NotificationType, Object, SesEventType, SesWebhook};
-use tidings_kernel::{EmailAddress, hex};
+use tidings_jobs::contracts::{
+    Contract as _, IngressError, NotificationType, Object, SesEventType, SesWebhook,
+};
+use tidings_kernel::{EmailAddress, Outgoing, hex, queues};
 
 use crate::events::{Bounce, Event, EventKind};
+use crate::tracking::sight::{has_waited, set_waited};
+use crate::tracking::verdict::{Action, Facts};
 
 /// Details that tell nothing of a person.
 const IMPERSONAL: [&str; 6] = [
@@ -66,6 +70,26 @@ impl Notification {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The same, to come once more if it has not done so. `None` also in the rare case that there is no room to say so.
+    pub(crate) fn again(&self, body: &str) -> Option<Outgoing> {
+        if has_waited(Some(&self.details)) {
+            return None;
+        }
+        let mut webhook = SesWebhook::from_queue(body, self.received_at).ok()?;
+        set_waited(&mut webhook.metadata);
+        Some(Outgoing::new(&queues::SES_WEBHOOKS, webhook.to_body().ok()?))
+    }
+
+    /// What it says of whoever opened or clicked. Of the request itself it tells nothing but the name of the browser.
+    pub(crate) fn facts(&self) -> Option<Facts> {
+        let action = match self.kind {
+            SesEventType::Open => Action::Open,
+            SesEventType::Click => Action::Click,
+            _ => return None,
+        };
+        Some(Facts { action, user_agent: self.text("user_agent"), ..Facts::default() })
     }
 
     /// What it says of the mail and of what happened, and not to whom.

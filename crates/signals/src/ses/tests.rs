@@ -1,5 +1,7 @@
 //! What the provider tells, as its documentation has it, in both forms.
 
+mod seen;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;

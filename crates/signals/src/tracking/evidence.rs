@@ -12,6 +12,7 @@ use tidings_people::keys;
 use tidings_sql::{DatabaseError, Param};
 
 use super::verdict::{Action, Facts};
+use crate::events::Event;
 
 /// So many clicks around one are looked at; a machine that makes more has shown itself.
 const MOST: usize = 200;
@@ -55,7 +56,8 @@ pub(super) async fn way(cx: &Cx, source: Source) -> Result<Way, DatabaseError> {
     }
 }
 
-/// The clicks in a message around a time, as they are recorded. What the provider tells of the same is not among them.
+/// The clicks in a message around a time, as they are recorded. What a provider tells of clicks that our own links tell
+/// is not among them.
 pub(super) async fn clicks(
     cx: &Cx,
     message: &Message,
@@ -74,12 +76,14 @@ pub(super) async fn clicks(
 }
 
 /// What is put down of a click while it waits for its verdict.
-pub(super) fn trace(source: Source, id: &str, at: Timestamp, url: Option<&str>) -> Item {
-    let sort = format!("HIT#{}#{}", keys::time(at), &hex(&Sha256::digest(id))[..16]);
+pub(super) fn trace(source: Source, click: &Event, now: Timestamp) -> Item {
+    let at = keys::time(click.occurred_at);
+    let sort = format!("HIT#{at}#{}", &hex(&Sha256::digest(&click.id))[..16]);
     let mut item = tables::EVENTS.bare_item(&Key::new(partition(source), sort));
-    item.set("timestamp", keys::time(at));
-    item.set("link", link(url));
-    item.set("ttl", at.as_second() + TRACE_SECONDS);
+    item.set("timestamp", at);
+    item.set("link", link(click.url.as_deref()));
+    // From now on: a provider may tell of it hours later.
+    item.set("ttl", now.as_second() + TRACE_SECONDS);
     item
 }
 
@@ -146,14 +150,14 @@ pub(super) fn occurred_at(event: &Item) -> Option<Timestamp> {
     event.text("timestamp")?.parse().ok()
 }
 
-/// The facts that were kept beside an event of our own tracking.
+/// The facts that were kept beside an open or a click.
 pub(super) fn kept(event: &Item) -> Option<Facts> {
     let facts = tidings_kernel::Path::of("verdict").key("facts");
     serde_json::from_value(json(facts.find(event)?)).ok()
 }
 
 /// A value as it was before it became part of an item.
-pub(super) fn json(value: &Value) -> Json {
+pub(crate) fn json(value: &Value) -> Json {
     match value {
         Value::S(text) => text.as_str().into(),
         Value::N(number) => number.to_i64().map_or(Json::Null, Json::from),

@@ -6,10 +6,11 @@
 
 pub mod choices;
 pub mod confirm;
-mod evidence;
+pub(crate) mod evidence;
 pub mod hits;
 pub mod reader;
 mod recompute;
+pub(crate) mod sight;
 #[cfg(test)]
 mod tests;
 pub mod verdict;

@@ -122,7 +122,7 @@ async fn decide_again(
     event: &Item,
     clicks: &[Clicked],
 ) -> Result<bool, RecordError> {
-    // An event of the provider has no facts of ours; it stays what it is.
+    // What came without facts stays what it is.
     let (Some(facts), Some(at)) = (evidence::kept(event), evidence::occurred_at(event)) else {
         return Ok(false);
     };

@@ -1,11 +1,6 @@
 //! The worker of `email-events`: what our own endpoints saw becomes an engagement event, counted once.
-//!
-//! A scanner follows every link of a mail, and its first click looks like a person's. What was told to a sequence or a
-//! timeline cannot be taken back, so a click that looks so leaves a trace and comes again some seconds later, when the
-//! traces of the others are there.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -15,24 +10,15 @@ use tidings_delivery::ledger::{Message, Source};
 use tidings_delivery::links::{Addressee, ReadError, has_our_form};
 use tidings_jobs::contracts::{Contract as _, EmailEvent, EventType};
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
-use tidings_kernel::{
-    Cancellation, EmailAddress, Expect, Outgoing, StoreError, Txn, queues, tables,
-};
+use tidings_kernel::{EmailAddress, Outgoing, queues};
 use tidings_people::consent::{self, Proof};
 use tidings_sql::{DatabaseError, Param};
 
 use super::choices::{self, Scope};
-use super::verdict::{Action, Facts, Who, decide};
-use super::{ChoiceError, Tracking, evidence, reader, recompute};
-use crate::events::{Event, EventKind, RecordError, Recorded, STORE_PAUSE, record_of, times_seen};
-
-/// Longer than two clicks of a machine lie apart.
-const SECOND_LOOK: Duration = Duration::from_secs(3);
-/// That a click has waited for that.
-const WAITED: &str = "waited";
-/// So many opens and so many clicks of one message are recorded. Nobody opens a mail more often, and a machine that asks for
-/// the same picture all day must not fill the store.
-const MOST_OF_MESSAGE: i64 = 1_000;
+use super::sight::{has_waited, see, set_waited};
+use super::verdict::{Action, Facts};
+use super::{ChoiceError, Tracking, reader};
+use crate::events::{Event, EventKind, RecordError, STORE_PAUSE, record_of};
 
 /// Who works on `email-events`. After `keep_days` what was seen is forgotten, but stays counted.
 pub fn handler(tracking: Tracking, keep_days: Option<u32>) -> Arc<dyn Handler> {
@@ -163,46 +149,16 @@ impl Worker {
         (message, email): (&Message, EmailAddress),
         action: Action,
     ) -> Result<(), WorkError> {
-        let (at, source) = (event.occurred_at, message.source);
-        let (opens, clicks) = times_seen(cx, source).await?;
-        let times = if action == Action::Open { opens } else { clicks };
-        if times >= MOST_OF_MESSAGE {
-            tracing::debug!(event.id = event.event_id, "A message was seen too often to go on");
-            return Ok(());
-        }
-        let said = said(event, action);
-        let way = evidence::way(cx, source).await?;
-        let clicks = match action {
-            Action::Click => {
-                let near = recompute::near(at);
-                let recorded = evidence::clicks(cx, message, &email, near).await?;
-                let mut clicks = evidence::clicked(&recorded);
-                clicks.extend(evidence::traces(cx, source, near).await?);
-                clicks
-            }
-            Action::Open => Vec::new(),
-        };
-        let facts = evidence::complete(said, at, way, (event.url.as_deref(), &clicks));
-        let verdict = decide(&facts);
-        if action == Action::Click && verdict.who == Who::Human && !has_waited(event) {
-            return Ok(look_again(cx, event, source).await?);
-        }
         let kind = match action {
             Action::Open => EventKind::Open,
             Action::Click => EventKind::Click,
         };
-        let mut seen = Event::new(event.idempotency_key.as_str(), kind, email.clone(), at);
-        seen.source = Some(source);
+        let mut seen = Event::new(event.idempotency_key.as_str(), kind, email, event.occurred_at);
+        seen.source = Some(message.source);
         seen.keep_days = self.keep_days;
         seen.url.clone_from(&event.url);
-        seen.user_agent.clone_from(&facts.user_agent);
-        seen.verdict = Some(verdict.json(&facts));
-        let recorded = record_of(cx, seen, Some(message)).await?;
-        // Also if it was recorded before: the one who did may have died here.
-        if facts.other_links_2s > 0 && recorded != Recorded::Erased {
-            recompute::recompute_around(cx, message, &email, at).await?;
-        }
-        Ok(())
+        let again = (!has_waited(event.metadata.as_ref())).then(|| again(event));
+        Ok(see(cx, message, seen, said(event, action), again).await?)
     }
 
     /// Carries out what the reader asked for, should whoever took it in have died before. What he has said since then
@@ -261,32 +217,12 @@ async fn gave_back_since(
     Ok(!newer.await?.is_empty())
 }
 
-/// Leaves a trace of a click for the others, and lets it come again when theirs are there.
-async fn look_again(cx: &Cx, event: &EmailEvent, source: Source) -> Result<(), StorageError> {
-    let (id, at) = (event.idempotency_key.as_str(), event.occurred_at);
-    let trace = evidence::trace(source, id, at, event.url.as_deref());
+/// The same event, to come once more.
+fn again(event: &EmailEvent) -> Outgoing {
     let mut again = event.clone();
-    again.metadata.get_or_insert_default().insert(WAITED.to_owned(), true.into());
+    set_waited(&mut again.metadata);
     let body = again.to_body().expect("what came out of the queue fits into it again");
-    let again = Outgoing::new(&queues::EMAIL_EVENTS, body).delayed(SECOND_LOOK);
-    let txn = Txn::new().put(&tables::EVENTS, trace, Expect::Absent).enqueue(again);
-    match cx.items().await?.transact(txn).await {
-        Ok(()) => Ok(()),
-        // Somebody has done so before, and it will come.
-        Err(StoreError::Cancelled(reasons))
-            if matches!(reasons.first(), Some(Cancellation::ConditionFailed { .. })) =>
-        {
-            Ok(())
-        }
-        // Others were in the way.
-        Err(StoreError::Cancelled(_)) => Err(StoreError::Conflict.into()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn has_waited(event: &EmailEvent) -> bool {
-    let waited = event.metadata.as_ref().and_then(|metadata| metadata.get(WAITED));
-    waited.and_then(Json::as_bool).unwrap_or(false)
+    Outgoing::new(&queues::EMAIL_EVENTS, body)
 }
 
 /// What the request said of itself.

@@ -16,7 +16,9 @@ each_store!(
     a_pause_is_felt_wherever_the_campaign_is,
     a_cancelled_campaign_ends_all_that_waits,
     only_those_are_sent_to_again_where_it_failed,
+    whoever_was_erased_is_not_counted_among_those_who_are_sent_to_again,
     too_many_bounces_stop_it_until_somebody_lets_it_go_on,
+    whoever_lets_it_go_on_has_seen_one_reason_and_not_the_other,
     what_the_provider_refuses_stops_it_like_bounces,
     what_is_on_the_queue_as_a_whole_is_stopped,
     whoever_finishes_no_batch_is_stopped,
@@ -134,6 +136,25 @@ async fn only_those_are_sent_to_again_where_it_failed(bed: &Bed) {
     assert_eq!((none.recipients, none.campaign.status), (0, Status::Sent));
 }
 
+async fn whoever_was_erased_is_not_counted_among_those_who_are_sent_to_again(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(60).await;
+    world.people((1..=3).map(|number| format!("fail{number}@example.org"))).await;
+    let id = world.started(world.draft()).await;
+    world.run().await;
+    assert_eq!(world.tallies(id).await.get(Kind::Failed, "refused"), 3);
+    let erase = "UPDATE campaign_recipients SET email = NULL WHERE email = 'fail2@example.org'";
+    assert_eq!(world.run_sql(erase).await, 1);
+    let mended = "UPDATE campaign_recipients SET email = 'x' || email WHERE email LIKE 'fail%'";
+    assert_eq!(world.run_sql(mended).await, 2);
+    world.mailer.sent.lock().unwrap().clear();
+    assert_eq!(retry_failed(&cx, find(id), None).await.unwrap().recipients, 2);
+    world.run().await;
+    world.check(id).await;
+    assert_eq!((world.sent(), world.status(id).await), (2, Status::Sent));
+    assert_eq!(world.tallies(id).await.get(Kind::Failed, "refused"), 1, "he stays as he was");
+}
+
 pub(super) async fn bounces(world: &World<'_>, id: CampaignId, count: i64) {
     came(world, id, ("bounceCount", count)).await;
 }
@@ -169,6 +190,33 @@ async fn too_many_bounces_stop_it_until_somebody_lets_it_go_on(bed: &Bed) {
         world.run().await;
     }
     assert_eq!((world.sent(), world.status(id).await), (20, Status::Sent));
+}
+
+async fn whoever_lets_it_go_on_has_seen_one_reason_and_not_the_other(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(20).await;
+    let (bounced, complained) = (("bounceCount", 2), ("complaintCount", 1));
+    for (key, first, second) in [("a", bounced, complained), ("b", complained, bounced)] {
+        let draft = Draft { rate_per_hour: Some(3_600), ..world.draft() };
+        let draft = Draft { key: Some(key.to_owned()), ..draft };
+        let id = world.started(draft).await;
+        world.run().await;
+        for counter in [first, second] {
+            came(&world, id, counter).await;
+            bed.advance(1).await;
+            world.run().await;
+            let stopped = world.campaign(id).await;
+            let reason = if counter == bounced { "bounces" } else { "complaints" };
+            let told = (stopped.status, stopped.pause_reason.as_deref());
+            assert_eq!(told, (Status::Paused, Some(reason)), "{key}");
+            resume(&cx, find(id), None).await.unwrap();
+        }
+        for _ in 0..20 {
+            bed.advance(1).await;
+            world.run().await;
+        }
+        assert_eq!(world.status(id).await, Status::Sent, "both are seen");
+    }
 }
 
 async fn what_the_provider_refuses_stops_it_like_bounces(bed: &Bed) {

@@ -33,7 +33,7 @@ async fn each_answer_has_its_end(bed: &Bed) {
     let world = World::new(bed, 6).await;
     let sending = world.campaign(6).await;
     // One of six is enough for the brake.
-    world.run("UPDATE campaigns SET brake_released_at = 1").await;
+    world.take_brake_off().await;
     world.provider.answers("p001@example.org", SendError::Refused(why()));
     world.provider.answers("p002@example.org", SendError::Later(why()));
     world.provider.answers("p003@example.org", SendError::Uncertain(why()));

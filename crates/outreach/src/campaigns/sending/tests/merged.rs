@@ -73,7 +73,7 @@ async fn who_waits_for_himself_gets_it_if_the_other_does_not(bed: &Bed) {
     world.provider.answers("p001@example.org", SendError::Refused("no such user".to_owned()));
     let sql = "UPDATE channel_identities SET validation_status = 'invalid' WHERE value = 'p002@example.org'";
     world.run(sql).await;
-    world.run("UPDATE campaigns SET brake_released_at = 1").await;
+    world.take_brake_off().await;
     assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
     bed.advance(2).await;
     sending.feed().await;

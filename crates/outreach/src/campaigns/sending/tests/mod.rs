@@ -160,6 +160,13 @@ impl<'a> World<'a> {
         run.await.map_err(|error: DatabaseError| format!("{error:?}")).unwrap()
     }
 
+    /// As if somebody had let it go on after too many bounces.
+    async fn take_brake_off(&self) {
+        let sql = "INSERT INTO campaign_moves (workspace_id, campaign_id, status, reason, actor, happened_at)
+                   SELECT workspace_id, id, 'paused', 'bounces', 'test', 1 FROM campaigns";
+        self.run(sql).await;
+    }
+
     async fn rows(&self, sql: &str) -> Vec<Row> {
         let sql = sql.to_owned();
         let rows = self.bed.access.database().read(move |tx| tx.query(&sql, &[])).await;

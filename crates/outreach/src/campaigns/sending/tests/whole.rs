@@ -76,7 +76,7 @@ async fn who_failed_is_tried_again_with_another_batch(bed: &Bed) {
     let sending = started(&world).await;
     let find = Find { id: sending.campaign, client: None };
     // One of nine is enough for the brake.
-    world.run("UPDATE campaigns SET brake_released_at = 1").await;
+    world.take_brake_off().await;
     for _ in 0..10 {
         world.provider.answers("p003@example.org", SendError::Later("451".to_owned()));
     }
