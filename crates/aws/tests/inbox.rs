@@ -23,7 +23,7 @@ use tidings_inbox::expiry::{Rounds, count_out};
 use tidings_inbox::ids::MessageId;
 use tidings_inbox::keys::{InboxKey, Partition};
 use tidings_inbox::marks::{Mark, ReadAll, mark, read_all};
-use tidings_inbox::publish::{self, NewPost, To};
+use tidings_inbox::publish::{self, MAX_PUBLIC, NewPost, To};
 use tidings_inbox::read::{Listing, counts, list, newer};
 use tidings_inbox::records::{Post, State};
 use tidings_inbox::verify::{Then, verify, verify_partition};
@@ -329,6 +329,19 @@ async fn counts_are_exact_before_the_service_removes_anything() {
 }
 
 #[tokio::test]
+async fn public_messages_that_have_expired_take_up_no_room() {
+    let world = World::new().await;
+    world.publish("", "", "10m").await;
+    let items = world.cx().await.items().await.unwrap();
+    // As many others are removed already, and the stream has not told of them.
+    let counts = Update::new(&tables::INBOX, Key::new("t#acmeG#$public#app", "c#*"));
+    items.update(counts.set("published", MAX_PUBLIC).add("rev", 1)).await.unwrap();
+    world.clock.advance(11.minutes());
+    world.publish("", "", "30d").await;
+    assert_eq!(world.told().await, "1 1");
+}
+
+#[tokio::test]
 async fn fifty_that_mark_the_same_count_it_once() {
     let world = World::new().await;
     let ids = [world.publish("ada", "news", "30d").await, world.publish("", "news", "30d").await];
@@ -440,7 +453,7 @@ impl Ground for Workspace<'_> {
 fn counts_are_what_looking_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = &runtime.block_on(World::new());
-    let size = Size { cases: 3, steps: 30, every: 4 };
+    let size = Size { cases: 3, steps: 40, every: 5 };
     model::counts_are_what_looking_says(&runtime, size, async |name| {
         workspaces::create(&world.access, name.parse().unwrap()).await.unwrap();
         Workspace { world, name, inbox: Inbox::new() }

@@ -53,10 +53,10 @@ fn on(bed: impl Future<Output = Bed>, size: Size) {
 
 #[test]
 fn counts_are_what_looking_says_in_memory() {
-    on(Bed::memory(), Size { cases: 12, steps: 50, every: 1 });
+    on(Bed::memory(), Size { cases: 12, steps: 120, every: 3 });
 }
 
 #[test]
 fn counts_are_what_looking_says_on_postgres() {
-    on(Bed::postgres(), Size { cases: 4, steps: 40, every: 1 });
+    on(Bed::postgres(), Size { cases: 4, steps: 80, every: 4 });
 }

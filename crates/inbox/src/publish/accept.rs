@@ -184,7 +184,7 @@ impl Accepting<'_> {
         }
         let done = Post { state: State::Done, content: None, ..self.post.clone() };
         let base = self.begin(&done);
-        match everyone::put(self.cx, self.key, &self.post, &base).await {
+        match everyone::put(self.cx, self.inbox, (self.key, &self.post), &base).await {
             Ok(everyone::Put::Done) => {
                 self.inbox.hints.changed(self.cx.workspace(), self.key, None);
                 Ok(self.published(State::Done))

@@ -38,7 +38,7 @@ pub(super) async fn begin(
         Audience::Everyone => {
             let after = Post { state: State::Done, content: None, ..post.clone() };
             let base = Txn::new().update(moved(cx, key, &post, &after));
-            match everyone::put(cx, key, &post, &base).await? {
+            match everyone::put(cx, inbox, (key, &post), &base).await? {
                 everyone::Put::Done => {
                     inbox.hints.changed(cx.workspace(), key, None);
                     Ok(Begun::Yes(Box::new(after)))

@@ -4,6 +4,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{Cancellation, Condition, Expect, ItemStore, StoreError, Txn, Update, tables};
 
 use super::{MAX_PUBLIC, audited, moved, unfiled};
+use crate::Inbox;
 use crate::counting::Counting;
 use crate::damage::readable;
 use crate::keys::{self, InboxKey, Partition};
@@ -24,8 +25,8 @@ pub(super) enum Put {
 /// Puts the message of a post in with a transaction that says what is expected besides. Its writes come first.
 pub(super) async fn put(
     cx: &Cx,
-    inbox: &InboxKey,
-    post: &Post,
+    node: &Inbox,
+    (inbox, post): (&InboxKey, &Post),
     base: &Txn,
 ) -> Result<Put, StorageError> {
     let items = cx.items().await?;
@@ -33,7 +34,7 @@ pub(super) async fn put(
     let (tenant, besides) = (cx.workspace(), base.writes.len());
     for _ in 0..ATTEMPTS {
         let stats = stats(cx, inbox, items.as_ref()).await?;
-        if stats.published >= MAX_PUBLIC {
+        if is_full(cx, node, inbox, &stats).await? {
             return Ok(Put::Full);
         }
         let seq = stats.issued + 1;
@@ -119,6 +120,21 @@ pub(super) async fn redact(
         Err(error) if lost(&error) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// What has expired is counted until the store has removed it, which may take days, and takes up no room: where the count says that there is
+/// none, those that can be seen say whether there is.
+async fn is_full(
+    cx: &Cx,
+    node: &Inbox,
+    inbox: &InboxKey,
+    stats: &PublicStats,
+) -> Result<bool, StorageError> {
+    if stats.published < MAX_PUBLIC {
+        return Ok(false);
+    }
+    let index = node.indexes.at(cx, inbox, stats.clone()).await?;
+    Ok(index.after(0) >= MAX_PUBLIC)
 }
 
 async fn stats(

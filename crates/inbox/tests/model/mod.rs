@@ -4,7 +4,7 @@
 //! where items are: the tests of each engine bring their own ground, those of DynamoDB too (`aws/tests/inbox.rs`).
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use jiff::{Timestamp, ToSpan as _};
@@ -42,17 +42,20 @@ pub(crate) trait Ground {
     async fn retell(&self);
 }
 
-const USERS: [&str; 3] = ["ada", "bob", "eve"];
+/// More than have a post in the transaction that accepts it.
+const USERS: usize = 24;
+/// Some of them do more than the others, or nobody would do much.
+const BUSY: usize = 3;
 const INBOXES: [&str; 2] = ["app", "web"];
 const CATEGORIES: [&str; 3] = ["", "news", "order"];
 const TTLS: [&str; 3] = ["10m", "2d", "30d"];
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// To those users whose bit is set; to everyone if it is 0. Late ones have an id from before.
+    /// To everyone if no user is named. Late ones have an id from before.
     Publish {
         inbox: usize,
-        users: u8,
+        users: BTreeSet<usize>,
         category: usize,
         ttl: usize,
         late: bool,
@@ -92,8 +95,13 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (inbox, user, category) = (0..2usize, 0..3usize, 0..3usize);
-    let place = (inbox, user.clone(), category);
+    let user = || prop_oneof![2 => 0..BUSY, 1 => 0..USERS];
+    let place = (0..INBOXES.len(), user(), 0..CATEGORIES.len());
+    let users = prop_oneof![
+        3 => proptest::collection::btree_set(user(), 1..=4),
+        2 => proptest::collection::btree_set(0..USERS, 4..USERS),
+        1 => Just((0..USERS).collect()),
+    ];
     let marks = prop_oneof![
         4 => Just(Mark::Read),
         2 => Just(Mark::Unread),
@@ -103,13 +111,13 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let messages = proptest::collection::vec(0..40usize, 1..5);
     prop_oneof![
-        6 => (place.clone(), 1..8u8, 0..3usize, any::<bool>()).prop_map(
+        6 => (place.clone(), users, 0..TTLS.len(), any::<bool>()).prop_map(
             |((inbox, _, category), users, ttl, late)| {
                 Step::Publish { inbox, users, category, ttl, late }
             }),
-        4 => (place.clone(), 0..3usize, any::<bool>()).prop_map(
+        4 => (place.clone(), 0..TTLS.len(), any::<bool>()).prop_map(
             |((inbox, _, category), ttl, late)| {
-                Step::Publish { inbox, users: 0, category, ttl, late }
+                Step::Publish { inbox, users: BTreeSet::new(), category, ttl, late }
             }),
         8 => (place.clone(), marks, messages).prop_map(|((inbox, user, _), mark, messages)| {
             Step::Mark { inbox, user, mark, messages }
@@ -123,7 +131,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Sweep),
         2 => Just(Step::CountOut),
         1 => Just(Step::Retell),
-        1 => user.prop_map(|user| Step::Forget { user }),
+        1 => user().prop_map(|user| Step::Forget { user }),
     ]
 }
 
@@ -193,8 +201,13 @@ impl Model {
     }
 }
 
-fn reader_in(inbox: &str, uid: &str) -> Reader {
-    Reader { inbox: inbox.parse().unwrap(), uid: uid.parse().unwrap(), let_in: None }
+fn uid(user: usize) -> String {
+    format!("u{user}")
+}
+
+fn reader_in(inbox: usize, user: usize) -> Reader {
+    let (inbox, uid) = (INBOXES[inbox].parse().unwrap(), uid(user).parse().unwrap());
+    Reader { inbox, uid, let_in: None }
 }
 
 fn apply(marked: &mut Marked, mark: Mark) {
@@ -228,7 +241,7 @@ impl Run<'_> {
         match step {
             Step::Publish { inbox, users, category, ttl, late } => {
                 let cx = if *late { earlier } else { &cx };
-                self.publish(cx, *inbox, *users, (*category, *ttl)).await;
+                self.publish(cx, *inbox, users, (*category, *ttl)).await;
             }
             Step::Mark { inbox, user, mark: what, messages } => {
                 self.mark(&cx, (*inbox, *user), *what, messages).await;
@@ -256,7 +269,7 @@ impl Run<'_> {
             Step::Sweep => self.sweep().await,
             Step::CountOut => self.expire().await,
             Step::Forget { user } => {
-                forget(&cx, &USERS[*user].parse().unwrap()).await.unwrap();
+                forget(&cx, &uid(*user).parse().unwrap()).await.unwrap();
                 self.model.since.retain(|(_, of), _| of != user);
                 for message in &mut self.model.messages {
                     message.marked.remove(user);
@@ -288,11 +301,17 @@ impl Run<'_> {
         assert_eq!((verified.unsettled, verified.unreadable), (0, 0));
     }
 
-    async fn publish(&mut self, cx: &Cx, inbox: usize, users: u8, (category, ttl): (usize, usize)) {
-        let chosen: Vec<usize> = (0..3).filter(|user| users & (1 << user) != 0).collect();
-        let to = match chosen.as_slice() {
-            [] => To::Everyone,
-            some => To::Users(some.iter().map(|user| USERS[*user].to_owned()).collect()),
+    async fn publish(
+        &mut self,
+        cx: &Cx,
+        inbox: usize,
+        users: &BTreeSet<usize>,
+        (category, ttl): (usize, usize),
+    ) {
+        let is_public = users.is_empty();
+        let to = match is_public {
+            true => To::Everyone,
+            false => To::Users(users.iter().copied().map(uid).collect()),
         };
         let new = NewPost {
             category: Some(CATEGORIES[category].to_owned()).filter(|name| !name.is_empty()),
@@ -315,8 +334,8 @@ impl Run<'_> {
             category,
             expires: Timestamp::from_second(expires.as_second()).unwrap(),
             redacted: false,
-            marked: chosen.iter().map(|user| (*user, Marked::default())).collect(),
-            is_public: users == 0,
+            marked: users.iter().map(|user| (*user, Marked::default())).collect(),
+            is_public,
         });
     }
 
@@ -325,7 +344,7 @@ impl Run<'_> {
         let of: Vec<usize> =
             of.iter().copied().filter(|number| *number < self.model.messages.len()).collect();
         let ids: Vec<_> = of.iter().map(|number| self.model.messages[*number].id.clone()).collect();
-        let reader = reader_in(INBOXES[inbox], USERS[user]);
+        let reader = reader_in(inbox, user);
         let receipts = mark(cx, self.ground.inbox(), &reader, what, &ids).await.unwrap();
         let mut expected = BTreeMap::new();
         for number in of {
@@ -359,7 +378,7 @@ impl Run<'_> {
         let up_to = up_to.and_then(|number| self.model.messages.get(number));
         let up_to = up_to.map(|message| message.id.clone());
         let what = ReadAll { category: CATEGORIES[category].parse().ok(), up_to: up_to.clone() };
-        let reader = reader_in(INBOXES[inbox], USERS[user]);
+        let reader = reader_in(inbox, user);
         read_all(cx, self.ground.inbox(), &reader, what).await.unwrap();
         for number in 0..self.model.messages.len() {
             if !self.model.is_seen(number, inbox, user, cx.now()) {
@@ -377,7 +396,7 @@ impl Run<'_> {
     async fn agree(&mut self) {
         let cx = self.ground.cx().await;
         for inbox in 0..INBOXES.len() {
-            for user in 0..USERS.len() {
+            for user in 0..USERS {
                 // Only who came already is asked: asking is a visit.
                 if !self.model.since.contains_key(&(inbox, user)) {
                     continue;
@@ -389,7 +408,7 @@ impl Run<'_> {
 
     async fn agree_on(&self, cx: &Cx, inbox: usize, user: usize) {
         let seen = self.model.seen(inbox, user, self.now());
-        let reader = reader_in(INBOXES[inbox], USERS[user]);
+        let reader = reader_in(inbox, user);
         for (category, archived, unread_only, limit) in [
             (0, false, false, 3),
             (0, false, true, 100),
@@ -461,13 +480,21 @@ impl Run<'_> {
 /// There are no counts of a category that say nothing, but for a read-all that waits to expire.
 async fn none_is_empty(cx: &Cx) {
     let items = cx.items().await.unwrap();
-    let page = items.scan(Scan::new(&tables::INBOX).limit(1_000)).await.unwrap();
-    for item in &page.items {
-        let sort = item.text("SK").unwrap();
-        if sort.starts_with(keys::COUNTS) && sort != keys::ALL {
-            let stats = CategoryStats::read(Some(item)).unwrap();
-            let waits = stats.mark.is_some() && item.get(EXPIRY).is_some();
-            assert_eq!(stats.is_empty(), waits, "{item:?}");
+    let mut cursor = None;
+    loop {
+        let scan = Scan::new(&tables::INBOX).limit(1_000).after(cursor);
+        let page = items.scan(scan).await.unwrap();
+        for item in &page.items {
+            let sort = item.text("SK").unwrap();
+            if sort.starts_with(keys::COUNTS) && sort != keys::ALL {
+                let stats = CategoryStats::read(Some(item)).unwrap();
+                let waits = stats.mark.is_some() && item.get(EXPIRY).is_some();
+                assert_eq!(stats.is_empty(), waits, "{item:?}");
+            }
+        }
+        cursor = page.cursor;
+        if cursor.is_none() {
+            break;
         }
     }
 }

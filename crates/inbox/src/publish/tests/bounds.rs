@@ -2,12 +2,13 @@
 
 use jiff::ToSpan as _;
 use serde_json::json;
-use tidings_kernel::{MAX_ITEM_BYTES, MAX_TXN_BYTES, Update, tables};
+use tidings_kernel::{Expect, MAX_ITEM_BYTES, MAX_TXN_BYTES, MAX_TXN_WRITES, Txn, Update, tables};
 use tidings_testbed::{Bed, each_store};
 
 use super::super::{CHUNK, MAX_PUBLIC, MAX_USERS, NewPost, PublishError, To};
 use super::{World, to, to_everyone};
 use crate::keys;
+use crate::records::{Message, Public, State};
 
 each_store!(
     all_that_is_wrong_is_told_at_once_and_nothing_is_written,
@@ -108,21 +109,47 @@ async fn an_inbox_that_is_full_of_public_messages_takes_no_more(bed: &Bed) {
     let mut world = World::new(bed).await;
     let send_at = world.cx.now() + 1.hour();
     let scheduled = world.publish(NewPost { send_at: Some(send_at), ..to_everyone() }).await;
-    let counts = keys::counts(&keys::public(world.cx.workspace(), &world.key));
-    let items = world.cx.items().await.unwrap();
-    let set = |number: i64| Update::new(&tables::INBOX, counts.clone()).set("published", number);
-    items.update(set(MAX_PUBLIC)).await.unwrap();
+    fill(&world, 65).await;
     let refused = world.inbox.publish(&world.cx, &world.key, to_everyone()).await;
     assert!(matches!(refused, Err(PublishError::Full)));
     // What was accepted before waits for room.
     world.later(61).await;
     world.work().await;
-    assert_eq!(world.public().await.len(), 0);
-    items.update(set(0)).await.unwrap();
+    assert_eq!(world.post(&scheduled.id).await.state, State::Scheduled);
+    // What has expired takes up none, although it is stored and counted.
     world.later(11).await;
     world.work().await;
     assert_eq!(world.public().await[0].message.id, scheduled.id);
-    world.counts_hold(&[]).await;
+    world.publish(to_everyone()).await;
+    assert_eq!(world.public_stats().await.published, MAX_PUBLIC + 2);
+}
+
+/// Stores as many public messages as there may be, which expire after so many minutes.
+async fn fill(world: &World<'_>, minutes: i64) {
+    let (tenant, now) = (world.cx.workspace(), world.cx.now());
+    let items = world.cx.items().await.unwrap();
+    let numbers: Vec<i64> = (1..=MAX_PUBLIC).collect();
+    for some in numbers.chunks(MAX_TXN_WRITES) {
+        let txn = some.iter().fold(Txn::new(), |txn, seq| {
+            let message = Message {
+                id: format!("0GV8YLWQ{seq:0>9}").parse().unwrap(),
+                host_system_id: None,
+                sender: "shop".to_owned(),
+                label: None,
+                received: now,
+                delivered: now,
+                expires: now + minutes.minutes(),
+                category: None,
+                content: None,
+            };
+            let public = Public { message, seq: *seq, redacted: None };
+            txn.put(&tables::INBOX, public.to_item(tenant, &world.key), Expect::Absent)
+        });
+        items.transact(txn).await.unwrap();
+    }
+    let counts = Update::new(&tables::INBOX, keys::counts(&keys::public(tenant, &world.key)));
+    let counts = counts.set("published", MAX_PUBLIC).set("issued", MAX_PUBLIC).add("rev", 1);
+    items.update(counts).await.unwrap();
 }
 
 async fn a_category_too_many_is_refused(bed: &Bed) {
