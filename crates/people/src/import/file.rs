@@ -69,13 +69,15 @@ impl<R: Read> File<R> {
         &self.mapping
     }
 
-    /// Up to so many lines; none at the end of the file.
+    /// Up to so many lines, fewer if they are long; none at the end of the file.
     pub(super) fn next_lines(
         &mut self,
         count: usize,
+        bytes: u64,
     ) -> Result<Vec<Result<Person, Fault>>, FileError> {
-        let mut lines = Vec::with_capacity(count);
-        while lines.len() < count {
+        let mut lines = Vec::new();
+        let full = self.reader.position().byte().saturating_add(bytes);
+        while lines.len() < count && self.reader.position().byte() < full {
             self.since_line.set(0);
             let line = self.reader.position().line();
             match self.reader.read_byte_record(&mut self.record) {
@@ -149,7 +151,7 @@ mod tests {
         let mut file = File::open(text, &[])?;
         let mut shown = Vec::new();
         loop {
-            let lines = file.next_lines(2)?;
+            let lines = file.next_lines(2, 1_000)?;
             if lines.is_empty() {
                 return Ok(shown);
             }
@@ -183,6 +185,15 @@ mod tests {
             "5 bob@example.org",
         ];
         assert_eq!(lines(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn long_lines_come_fewer_at_once() {
+        let line = format!("ada@example.org,{}\n", "x".repeat(600));
+        let text = format!("email,name\n{}", line.repeat(5));
+        let mut file = File::open(std::io::Cursor::new(text), &[]).unwrap();
+        let mut next = || file.next_lines(100, 1_000).unwrap().len();
+        assert_eq!([next(), next(), next(), next()], [2, 2, 1, 0]);
     }
 
     #[test]

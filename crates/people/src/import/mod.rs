@@ -34,10 +34,12 @@ pub use mapping::{Assignment, AssignmentError, Field, Mapping, MappingError};
 pub use row::Fault;
 pub(crate) use row::{GUARD, is_like_a_formula};
 
-/// So many lines are a part.
-const PART: usize = 1_000;
-/// So many parts are under way at once.
-const AT_ONCE: usize = 4;
+/// So many lines are a part: few commits of many lines are faster than many of few.
+const PART: usize = 4_000;
+/// A part of longer lines is full with so many bytes, so memory is bounded whatever the file holds.
+const PART_BYTES: u64 = 2 * 1_024 * 1_024;
+/// So many parts are under way at once: one is written while another is looked up.
+const AT_ONCE: usize = 2;
 /// So many addresses a preview remembers, to tell who comes twice.
 const REMEMBERED: usize = 2_000_000;
 
@@ -264,7 +266,7 @@ fn read_in_parts(
     file: impl Read + Send + 'static,
     assignments: Vec<Assignment>,
 ) -> mpsc::Receiver<Result<Piece, ImportError>> {
-    let (sender, receiver) = mpsc::channel(AT_ONCE);
+    let (sender, receiver) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
         // Whoever listens no more has lost interest, and then reading ends.
         let mut file = match File::open(file, &assignments) {
@@ -274,7 +276,7 @@ fn read_in_parts(
         let mapping = Piece::Mapping(file.mapping().clone());
         let mut open = sender.blocking_send(Ok(mapping)).is_ok();
         while open {
-            let next = file.next_lines(PART);
+            let next = file.next_lines(PART, PART_BYTES);
             if matches!(&next, Ok(lines) if lines.is_empty()) {
                 return;
             }
