@@ -91,7 +91,7 @@ fn is_erased(tx: &mut Tx<'_>, workspace: i64, data: &Object) -> Result<bool, Dat
     let sql = "SELECT id FROM channel_identities
                WHERE workspace_id = $1 AND channel = 'email' AND value = $2";
     let has = !tx.query(sql, &[Param::Int(workspace), Param::Text(value)])?.is_empty();
-    Ok(!has && keep::was_erased(tx, workspace, value)?)
+    Ok(!has && keep::erased_at(tx, workspace, value)?.is_some())
 }
 
 /// Makes a delivery and asks for its first attempt, unless the endpoint has been told before.

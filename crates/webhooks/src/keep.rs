@@ -39,16 +39,17 @@ pub fn erase(tx: &mut Tx<'_>, cx: &Cx, email: &EmailAddress) -> Result<u64, Data
     tx.execute(bodies, &params)
 }
 
-/// Whether an address was erased not long ago. Nothing is known of those that never were here.
-pub(crate) fn was_erased(
+/// When an address was erased last, if that is not long ago. Nothing is known of those that never were here.
+pub fn erased_at(
     tx: &mut Tx<'_>,
     workspace: i64,
     email: &str,
-) -> Result<bool, DatabaseError> {
-    let Some(hash) = secret_hash(tx, workspace, email)? else { return Ok(false) };
+) -> Result<Option<Timestamp>, DatabaseError> {
+    let Some(hash) = secret_hash(tx, workspace, email)? else { return Ok(None) };
     let sql =
         "SELECT erased_at FROM webhook_erasures WHERE workspace_id = $1 AND address_hash = $2";
-    Ok(!tx.query(sql, &[Param::Int(workspace), Param::Text(&hash)])?.is_empty())
+    let rows = tx.query(sql, &[Param::Int(workspace), Param::Text(&hash)])?;
+    rows.first().map(|row| row.time(0)).transpose()
 }
 
 /// As an erasure keeps an address: with the secret of the workspace. `None` if nobody was ever erased there.

@@ -27,7 +27,7 @@ pub use announcement::{
     Announcement, MAX_DATA_BYTES, announce, announce_all, announce_each, message, wanted,
 };
 pub use event_type::{EventType, EventTypeError, EventTypes};
-pub use keep::{BODIES_KEPT_DAYS, ROWS_KEPT_DAYS, erase, sweep};
+pub use keep::{BODIES_KEPT_DAYS, ROWS_KEPT_DAYS, erase, erased_at, sweep};
 pub use post::Poster;
 pub use rows::{DeliveryId, EndpointId};
 pub use secret::Secret;

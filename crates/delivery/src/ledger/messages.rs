@@ -1,5 +1,6 @@
 //! What the ledger says of a message, for whoever has news of it.
 
+use tidings_kernel::EmailAddress;
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use crate::links::Source;
@@ -117,6 +118,17 @@ impl Message {
         let Source::Transactional(id) = source else { return Ok(false) };
         let sql = "SELECT 1 FROM message_addresses WHERE message_id = $1 LIMIT 1";
         Ok(!tx.query(sql, &[Param::Int(id)])?.is_empty())
+    }
+
+    /// Whether it names this one besides the one whom it is for. An erased person it names no more.
+    pub fn names(
+        tx: &mut Tx<'_>,
+        source: Source,
+        email: &EmailAddress,
+    ) -> Result<bool, DatabaseError> {
+        let Source::Transactional(id) = source else { return Ok(false) };
+        let sql = "SELECT 1 FROM message_addresses WHERE message_id = $1 AND email = $2";
+        Ok(!tx.query(sql, &[Param::Int(id), Param::Text(email.as_str())])?.is_empty())
     }
 
     /// The messages that the provider calls so, at most two: one is the answer, and two are none.

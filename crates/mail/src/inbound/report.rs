@@ -31,6 +31,8 @@ pub enum Says {
     Complaint {
         /// `abuse`, `not-spam` and the like.
         feedback: Option<String>,
+        /// Whom the mail went to, if the report says so. Most do not.
+        recipients: Vec<EmailAddress>,
     },
     /// That somebody has read it, or something that we do not know.
     Other,
@@ -77,7 +79,11 @@ pub fn report(mime: &[u8]) -> Result<Option<Report>, InboundError> {
         (None, Some(feedback)) => {
             let groups = fields(feedback);
             let said = groups.first().and_then(|group| value(group, "Feedback-Type"));
-            Says::Complaint { feedback: said.map(|said| said.to_ascii_lowercase()) }
+            let to = groups.first().and_then(|group| value(group, "Original-Rcpt-To"));
+            Says::Complaint {
+                feedback: said.map(|said| said.to_ascii_lowercase()),
+                recipients: to.and_then(|to| bare(&to)).into_iter().collect(),
+            }
         }
         (None, None) => Says::Other,
     };
@@ -152,5 +158,9 @@ fn fate(group: &str) -> Option<Fate> {
 /// `rfc822; ada@example.org`, with `<>` or without.
 fn address(typed: &str) -> Option<EmailAddress> {
     let (_, address) = typed.split_once(';')?;
+    bare(address)
+}
+
+fn bare(address: &str) -> Option<EmailAddress> {
     address.trim().trim_start_matches('<').trim_end_matches('>').parse().ok()
 }

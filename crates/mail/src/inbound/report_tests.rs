@@ -22,7 +22,7 @@ fn told(mime: &str) -> String {
             };
             fates.iter().map(line).collect::<Vec<_>>().join("\n")
         }
-        Says::Complaint { feedback } => format!("{about} {}", feedback.unwrap_or_default()),
+        Says::Complaint { feedback, .. } => format!("{about} {}", feedback.unwrap_or_default()),
         Says::Other => format!("{about} something else"),
     }
 }

@@ -38,8 +38,9 @@ const ITEMS: usize = 100;
 /// After so long whoever began an erasure is taken to have died over it.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(15);
 
-pub use identities::was_erased_since;
-pub use late::take_back;
+pub use identities::{was_address_of, was_erased_since};
+pub(crate) use late::erased_at;
+pub use late::{take_back, take_back_erased, was_erased};
 pub use ledger::{ERASED_KEY, FORWARD_KEY, erased_keys};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,7 +363,7 @@ fn clear_relations(tx: &mut Tx<'_>, cx: &Cx, contact: ContactId) -> Result<(), D
     tx.execute(sql, &params).map(drop)
 }
 
-/// The profile with its tags and the suppression go in the transaction that writes down what must be remembered of them.
+/// The profile with its tags and the suppression with its bounces go in the transaction that writes down what must be remembered of them.
 async fn forget(
     items: &Arc<dyn ItemStore>,
     work: &Work,
@@ -370,23 +371,25 @@ async fn forget(
     now: Timestamp,
 ) -> Result<bool, StorageError> {
     let memory_key = work.secret.key(email);
-    let wanted = [keys::profile(email), keys::suppression(email), memory_key.clone()];
+    let wanted =
+        [keys::profile(email), keys::suppression(email), memory_key.clone(), keys::bounces(email)];
     for _ in 0..race::ATTEMPTS {
         let mut found = items.batch_get(&tables::MAIN, &wanted).await?.into_iter();
         let mut next = || found.next().flatten();
-        let (profile, suppression, memory) = (next(), next(), next());
+        let (profile, suppression, memory, bounces) = (next(), next(), next(), next());
         let before = memory.as_ref().map(|item| Memory::read(email, item)).unwrap_or_default();
         let profile = profile.map(Profile::from);
         let expected = Suppression::unchanged(suppression.as_ref());
         let suppression = suppression.map(|item| Suppression::read(email.clone(), &item));
         let after = remembered(&before, profile.as_ref(), suppression.as_ref(), work, now);
-        let nothing = profile.is_none() && suppression.is_none();
+        let nothing = profile.is_none() && suppression.is_none() && bounces.is_none();
         if nothing && after == before {
             return Ok(false);
         }
         let mut txn = Txn::new()
             .delete(&tables::MAIN, keys::suppression(email), expected)
             .delete(&tables::MAIN, keys::suppression_entry(email), Expect::Anything)
+            .delete(&tables::MAIN, keys::bounces(email), Expect::Anything)
             .delete(&tables::MAIN, keys::profile(email), unchanged(profile.as_ref()));
         for tag in profile.iter().flat_map(Profile::tags) {
             txn = txn.delete(&tables::MAIN, keys::tag(&tag, email), Expect::Anything);

@@ -31,9 +31,10 @@ use crate::suppression::{self, Against};
 use store::Known;
 
 pub use address::{Assess, AssessError, Validation, ValidationError, assess};
+pub(crate) use erase::erased_at;
 pub use erase::{
     ERASED_KEY, Erased, FORWARD_KEY, erase, erase_contact, erased_keys, resume, take_back,
-    was_erased_since,
+    take_back_erased, was_address_of, was_erased, was_erased_since,
 };
 pub use list::{After, Filter, ListError, Standing, list};
 pub use many::ensure_all;

@@ -20,6 +20,7 @@ use tidings_kernel::{
     Condition, EmailAddress, Expect, Key, Query, SortRange, StoreError, Txn, tables,
 };
 
+use crate::contacts;
 use crate::heard;
 use crate::keys;
 use crate::news;
@@ -82,6 +83,7 @@ pub struct Status {
 pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError> {
     let cmd = Suppress { at: in_millis(cmd.at), ..cmd };
     let items = cx.items().await?;
+    let erased_at = contacts::erased_at(cx, &cmd.email).await?;
     let mut told = None;
     for _ in 0..race::ATTEMPTS {
         let held = Held::load(&items, &cmd.email).await?;
@@ -114,11 +116,18 @@ pub async fn suppress(cx: &Cx, cmd: Suppress) -> Result<Suppressed, StorageError
             txn = txn.enqueue(heard::suppressed(&suppression).to_message(cx));
         }
         match items.transact(held.flag_profile(txn, true, cx.now())).await {
-            Ok(()) if held.suppression.is_some() => return Ok(Suppressed::Already(suppression)),
-            Ok(()) => return Ok(Suppressed::New(suppression)),
-            Err(error) if race::lost(&error) => {}
+            Ok(()) => {}
+            Err(error) if race::lost(&error) => continue,
             Err(error) => return Err(error.into()),
         }
+        // Whoever was erased meanwhile is suppressed by the hash alone.
+        if contacts::erased_at(cx, &cmd.email).await? != erased_at {
+            contacts::take_back(cx, std::slice::from_ref(&cmd.email)).await?;
+        }
+        return Ok(match held.suppression {
+            Some(_) => Suppressed::Already(suppression),
+            None => Suppressed::New(suppression),
+        });
     }
     Err(StoreError::Conflict.into())
 }

@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod convergence;
 mod counters;
+#[cfg(test)]
+mod erased_copies;
 mod happened;
 mod links;
 mod news;
@@ -24,7 +26,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_delivery::ledger::marks::{self, Facts, Mark};
 use tidings_delivery::ledger::{Message, Source};
 use tidings_kernel::EmailAddress;
-use tidings_people::suppression;
+use tidings_people::{contacts, suppression};
 use tidings_sql::DatabaseError;
 
 use counters::Seen;
@@ -259,12 +261,8 @@ pub(crate) async fn record_of(
 ) -> Result<Recorded, RecordError> {
     check_id(&event)?;
     event.occurred_at = tidings_access::in_millis(event.occurred_at);
-    if message.is_some_and(|message| message.email.is_none()) {
-        if let Some((kind, _)) = grave(&event) {
-            let at = event.occurred_at;
-            suppression::remember_erased(cx, &event.email, kind, at).await?;
-        }
-        return Ok(Recorded::Erased);
+    if is_erased(cx, &event, message).await? {
+        return forget(cx, &event).await;
     }
     // What must not wait comes first: whoever counts the same things may keep us from counting.
     let is_grave = grave(&event).is_some();
@@ -278,14 +276,48 @@ pub(crate) async fn record_of(
         if !is_grave {
             suppress(cx, &event).await?;
         }
-        // An erasure clears the ledger before the items. So it finds this event, or this look finds the erasure.
-        let now = load(cx, message.source).await?;
-        if now.is_none_or(|message| message.email.is_none()) && event.is_of_addressee(message) {
-            store::forget(cx, &event).await?;
-            return Ok(Recorded::Erased);
-        }
+    }
+    // An erasure clears the ledger before the items. So it finds this event, or this look finds the erasure.
+    let now = match message {
+        Some(message) => load(cx, message.source).await?,
+        None => None,
+    };
+    let is_gone = message.is_some() && now.is_none();
+    if is_gone || is_erased(cx, &event, now.as_ref()).await? {
+        return forget(cx, &event).await;
     }
     Ok(recorded)
+}
+
+/// Whether whom it is about is erased. The row of the ledger says so of its addressee; one who got a copy, or answered
+/// somebody else's mail, it does not name any more.
+async fn is_erased(
+    cx: &Cx,
+    event: &Event,
+    message: Option<&Message>,
+) -> Result<bool, StorageError> {
+    if let Some(message) = message {
+        if message.email.is_none() || event.is_of_addressee(message) {
+            return Ok(message.email.is_none());
+        }
+        let (source, email) = (message.source, event.email.clone());
+        let named = cx.database().glance(move |tx| Message::names(tx, source, &email));
+        if named.await? {
+            return Ok(false);
+        }
+    }
+    contacts::was_erased(cx, &event.email).await
+}
+
+/// Of an erased person is kept that he must not be written to, under a hash. What is in the open goes, also if who wrote
+/// it died before he looked: the event comes again.
+async fn forget(cx: &Cx, event: &Event) -> Result<Recorded, RecordError> {
+    store::forget(cx, event).await?;
+    contacts::take_back_erased(cx, &event.email).await?;
+    if let Some((kind, _)) = grave(event) {
+        suppression::remember_erased(cx, &event.email, kind, event.occurred_at).await?;
+    }
+    Ok(Recorded::Erased)
 }
 
 /// How often a message was opened, and how often clicked, by anybody or anything.

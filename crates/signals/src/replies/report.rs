@@ -2,12 +2,13 @@
 //!
 //! Anybody can send us a report. It is believed if it gives back the Message-ID that we signed, which only who has had the
 //! mail can know, and only of whom that mail was written to: so nobody can have another one suppressed. Not here: reading
-//! the report (`mail::inbound`), and what an event changes (`events`).
+//! the report (`mail::inbound`), and what an event changes (`events`), also of whoever is erased.
 
 use tidings_access::Cx;
 use tidings_delivery::ledger::Message;
 use tidings_kernel::EmailAddress;
 use tidings_mail::inbound::{Action, Fate, Report, Says};
+use tidings_people::contacts::{self, ContactId};
 use tidings_sql::DatabaseError;
 
 use super::{Ignored, ReceiveError, Received, Replies, id_of, written_at};
@@ -35,12 +36,20 @@ impl Replies {
         let Some(message) = message else {
             return self.ignore(&id, mime, Ignored::DeliveryReport).await;
         };
-        let Some(addressee) = message.email.as_deref() else {
-            return Ok(Received::Ignored(Ignored::Erased));
+        let addressee = match message.email.as_deref().map(str::parse::<EmailAddress>) {
+            Some(Ok(addressee)) => addressee,
+            Some(Err(_)) => return self.ignore(&id, mime, Ignored::DeliveryReport).await,
+            None => match erased_addressee(cx, &report.says, &message).await? {
+                Some(addressee) => addressee,
+                None => return Ok(Received::Ignored(Ignored::Erased)),
+            },
         };
-        let Ok(addressee) = addressee.parse::<EmailAddress>() else {
-            return self.ignore(&id, mime, Ignored::DeliveryReport).await;
-        };
+        // One who got a copy and is erased: the message does not name him any more, so it would be taken for the addressee's.
+        for email in named(&report.says) {
+            if email != addressee && contacts::was_erased(cx, &email).await? {
+                return Ok(Received::Ignored(Ignored::Erased));
+            }
+        }
         let source = message.source;
         let has_copies = cx.database().read(move |tx| Message::names_others(tx, source));
         let has_copies: Result<bool, DatabaseError> = has_copies.await;
@@ -62,12 +71,41 @@ impl Replies {
     }
 }
 
+/// Whom a message was written to who is erased, if the report names him: a hash tells that it is he. Of one that names
+/// nobody, as most complaints, nothing can be kept.
+async fn erased_addressee(
+    cx: &Cx,
+    says: &Says,
+    message: &Message,
+) -> Result<Option<EmailAddress>, DatabaseError> {
+    let named = named(says);
+    let (within, contact) = (cx.clone(), ContactId::from(message.contact));
+    let find = cx.database().read(move |tx| {
+        for email in &named {
+            if contacts::was_address_of(tx, &within, contact, email)? {
+                return Ok(Some(email.clone()));
+            }
+        }
+        Ok(None)
+    });
+    find.await
+}
+
+/// Whom a report names.
+fn named(says: &Says) -> Vec<EmailAddress> {
+    match says {
+        Says::Delivery(fates) => fates.iter().flat_map(|fate| fate.recipients.clone()).collect(),
+        Says::Complaint { recipients, .. } => recipients.clone(),
+        Says::Other => Vec::new(),
+    }
+}
+
 /// What a report says of whom the message was written to. `None` if that is nothing.
 fn happened(says: &Says, addressee: &EmailAddress, has_copies: bool) -> Option<EventKind> {
     let fates = match says {
         // Most of those who pass complaints on do not say whose they are: where others got the message too, it may be theirs.
         Says::Complaint { .. } if has_copies => return None,
-        Says::Complaint { feedback } => {
+        Says::Complaint { feedback, .. } => {
             return Some(EventKind::Complaint { feedback: feedback.clone() });
         }
         Says::Delivery(fates) => fates,
@@ -165,7 +203,8 @@ mod tests {
     #[test]
     fn a_complaint_counts_only_if_nobody_else_got_the_message() {
         let ada = "ada@example.org".parse().unwrap();
-        let complaint = Says::Complaint { feedback: Some("abuse".to_owned()) };
+        let complaint =
+            Says::Complaint { feedback: Some("abuse".to_owned()), recipients: Vec::new() };
         assert!(matches!(happened(&complaint, &ada, false), Some(EventKind::Complaint { .. })));
         assert_eq!(happened(&complaint, &ada, true), None);
     }

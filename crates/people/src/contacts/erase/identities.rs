@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use tidings_access::Cx;
+use tidings_kernel::EmailAddress;
 use tidings_sql::{Among, DatabaseError, Param, Tx};
 
 use super::super::{ContactId, KnownBy};
@@ -42,6 +43,23 @@ pub fn was_erased_since(
                WHERE workspace_id = $1 AND address_hash = $2 AND erased_at > $3";
     let workspace = Param::Int(cx.workspace_id().get());
     Ok(!tx.query(sql, &[workspace, Param::Text(&hash), heard_at.into()])?.is_empty())
+}
+
+/// Whether an address was this contact's, who is erased: both went in one transaction, at one time.
+pub fn was_address_of(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    contact: ContactId,
+    email: &EmailAddress,
+) -> Result<bool, DatabaseError> {
+    let Some(secret) = Secret::find(tx, cx)? else { return Ok(false) };
+    let hash = hash(&secret, "email", email.as_str());
+    let sql = "SELECT 1 FROM webhook_erasures e
+               JOIN leads l ON l.workspace_id = e.workspace_id AND l.erased_at = e.erased_at
+               WHERE e.workspace_id = $1 AND e.address_hash = $2 AND l.id = $3";
+    let workspace = Param::Int(cx.workspace_id().get());
+    let params = [workspace, Param::Text(&hash), Param::Int(contact.get())];
+    Ok(!tx.query(sql, &params)?.is_empty())
 }
 
 /// No line of an address begins like this, so no webhook takes it for one.

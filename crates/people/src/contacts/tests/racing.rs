@@ -16,14 +16,15 @@ use super::{
 };
 use crate::consent::subscriptions::{self, Unsubscribe};
 use crate::consent::{Act, By, Proof, Scope, Whom};
-use crate::contacts::{Upsert, erase, tag};
-use crate::{import, keys};
+use crate::contacts::{Upsert, erase, tag, was_erased};
+use crate::{import, keys, suppression};
 
 each_store!(
     racing_upserts_leave_index_and_profile_in_step,
     who_is_made_by_many_at_once_is_made_once,
     an_erasure_that_races_an_upsert_leaves_no_stray_tag,
     whoever_is_erased_while_something_is_written_of_him_has_no_items,
+    whoever_is_erased_while_he_is_suppressed_is_so_by_a_hash_alone,
 );
 
 async fn racing_upserts_leave_index_and_profile_in_step(bed: &Bed) {
@@ -116,6 +117,34 @@ async fn whoever_is_erased_while_something_is_written_of_him_has_no_items(bed: &
             assert!(again.contact.suppressed, "{what:?} at {place}");
             erase(&cx, &address("ada@example.org")).await.unwrap();
         }
+    }
+}
+
+/// Contacts, and who only got a copy.
+async fn whoever_is_erased_while_he_is_suppressed_is_so_by_a_hash_alone(bed: &Bed) {
+    let cx = bed.cx().await;
+    for (place, is_contact) in (0..6).flat_map(|place| [(place, true), (place, false)]) {
+        let email = format!("ada-{place}-{is_contact}@example.org");
+        if is_contact {
+            upsert(&cx, bare(&email)).await.unwrap();
+        }
+        let (within, whom) = (cx.clone(), address(&email));
+        let happens = move || -> BoxFuture<'static, ()> {
+            let (cx, whom) = (within.clone(), whom.clone());
+            Box::pin(async move {
+                erase(&cx, &whom).await.unwrap();
+            })
+        };
+        suppress(&interrupted_at(bed, &cx, place, happens).await, &email).await;
+        if !was_erased(&cx, &address(&email)).await.unwrap() {
+            erase(&cx, &address(&email)).await.unwrap();
+        }
+        let items = partition(&cx, &tables::MAIN, &format!("SUB#{email}")).await;
+        assert!(items.is_empty(), "{email}: {items:?}");
+        let listed = partition(&cx, &tables::MAIN, "SUPPRESSIONS").await;
+        assert!(!format!("{listed:?}").contains(&email), "{listed:?}");
+        let status = suppression::status(&cx, &address(&email)).await.unwrap();
+        assert!(status.suppression.is_some(), "{email}");
     }
 }
 

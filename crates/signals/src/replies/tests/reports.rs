@@ -4,15 +4,16 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 use tidings_access::{Cx, Limit};
+use tidings_delivery::ledger::Source;
 use tidings_jobs::Outcome;
-use tidings_kernel::{Delivery, Receipt};
-use tidings_people::suppression;
+use tidings_kernel::{Delivery, EmailAddress, Receipt};
+use tidings_people::{contacts, suppression};
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
 use super::our_id;
 use crate::events::keys;
-use crate::events::tests::{counts, messages, stored};
+use crate::events::tests::{counts, in_the_open, messages, name_copy, stored};
 use crate::replies::{Ignored, Received, Replies};
 use crate::ses::{stray, worker};
 
@@ -28,6 +29,9 @@ each_store!(
     the_fifth_transient_bounce_in_a_row_suppresses,
     a_report_that_proves_nothing_suppresses_nobody,
     a_report_out_of_the_queue_finds_its_workspace,
+    what_is_reported_of_an_erased_person_is_remembered_by_a_hash_alone,
+    a_report_of_an_erased_person_suppresses_no_other,
+    what_is_reported_of_an_erased_copy_is_nobody_elses,
 );
 
 /// A report of these servers about the message that this is the id of.
@@ -187,4 +191,82 @@ async fn a_report_out_of_the_queue_finds_its_workspace(bed: &Bed) {
     let outcome = worker(Replies::new(bed.access.clone(), None)).handle(&delivery).await;
     assert_eq!(outcome, Outcome::Done);
     assert_eq!(why_suppressed(&cx, "bob@example.org").await, Some(suppression::Kind::Permanent));
+}
+
+/// Bob is a contact with the address that the campaign has written to, and erased.
+async fn erase_bob(cx: &Cx, bob: Source) {
+    let known = cx.clone();
+    let make = cx.database().write(move |tx| {
+        let sql = "SELECT lead_id FROM campaign_recipients WHERE id = $1";
+        let lead = tx.query(sql, &[Param::Int(bob.id())])?[0].int(0)?;
+        let bob: EmailAddress = "bob@example.org".parse().unwrap();
+        contacts::attach(tx, &known, lead.into(), (&bob).into())?;
+        Ok::<_, DatabaseError>(())
+    });
+    make.await.unwrap();
+    contacts::erase(cx, &"bob@example.org".parse().unwrap()).await.unwrap();
+}
+
+async fn what_is_reported_of_an_erased_person_is_remembered_by_a_hash_alone(bed: &Bed) {
+    let complaint = COMPLAINT.replace("redacted@isp.example", "bob@example.org");
+    for (number, (report, kind)) in [
+        (POSTFIX, suppression::Kind::Permanent),
+        (complaint.as_str(), suppression::Kind::Complaint),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let cx = bed.make_workspace(&format!("shop-{number}")).await;
+        let (_, bob) = messages(bed, &cx).await;
+        let replies = Replies::new(bed.access.clone(), None);
+        let report = of(report, &our_id(bed, &cx, bob).await);
+        erase_bob(&cx, bob).await;
+        assert_eq!(why_suppressed(&cx, "bob@example.org").await, None);
+        for _ in 0..2 {
+            let received = replies.receive(&cx, &report).await.unwrap();
+            assert_eq!(received, Received::Ignored(Ignored::Erased));
+            assert_eq!(why_suppressed(&cx, "bob@example.org").await, Some(kind));
+        }
+        assert_eq!(in_the_open(&cx, "bob@").await, Vec::<String>::new());
+    }
+}
+
+/// Who has had a mail and was erased has nobody else suppressed, erased or not; and a soft bounce says nothing that lasts.
+async fn a_report_of_an_erased_person_suppresses_no_other(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, bob) = messages(bed, &cx).await;
+    let replies = Replies::new(bed.access.clone(), None);
+    let id = our_id(bed, &cx, bob).await;
+    contacts::erase(&cx, &"eve@example.org".parse().unwrap()).await.unwrap();
+    erase_bob(&cx, bob).await;
+    for (report, email) in [
+        (POSTFIX.replace("bob@example.org", "eve@example.org"), "eve@example.org"),
+        (POSTFIX.replace("bob@example.org", "ada@example.org"), "ada@example.org"),
+        (POSTFIX.replace("5.1.1", "4.4.1"), "bob@example.org"),
+        (COMPLAINT.to_owned(), "bob@example.org"),
+    ] {
+        let received = replies.receive(&cx, &of(&report, &id)).await.unwrap();
+        assert_eq!(received, Received::Ignored(Ignored::Erased), "{report}");
+        assert_eq!(why_suppressed(&cx, email).await, None, "{report}");
+    }
+    assert!(stored(&cx).await.is_empty());
+}
+
+/// The message names nobody besides any more: it must not be taken for the addressee's.
+async fn what_is_reported_of_an_erased_copy_is_nobody_elses(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (ada, _) = messages(bed, &cx).await;
+    name_copy(&cx, ada, "eve@example.org").await;
+    let replies = Replies::new(bed.access.clone(), None);
+    let id = our_id(bed, &cx, ada).await;
+    contacts::erase(&cx, &"eve@example.org".parse().unwrap()).await.unwrap();
+    for report in [
+        POSTFIX.replace("bob@example.org", "eve@example.org"),
+        COMPLAINT.replace("redacted@isp.example", "eve@example.org"),
+    ] {
+        let received = replies.receive(&cx, &of(&report, &id)).await.unwrap();
+        assert_eq!(received, Received::Ignored(Ignored::Erased));
+        assert_eq!(why_suppressed(&cx, "ada@example.org").await, None);
+    }
+    assert!(stored(&cx).await.is_empty());
 }
