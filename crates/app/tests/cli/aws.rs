@@ -3,35 +3,49 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use tidings_testkit::PostgresDatabase;
-
+use crate::ledger::Ledger;
 use crate::world::World;
 
 /// A throw-away DynamoDB, which ends with its standard input.
-pub(crate) struct DynamoDb(Child);
+pub(crate) struct DynamoDb {
+    server: Child,
+    endpoint: String,
+}
+
+impl DynamoDb {
+    pub(crate) fn start() -> Self {
+        let program = std::env::var_os("TIDINGS_TEST_DYNAMODB_SERVER").expect(
+            "TIDINGS_TEST_DYNAMODB_SERVER is not set: run ./test, which builds the test servers",
+        );
+        let mut server =
+            Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut endpoint = String::new();
+        BufReader::new(server.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
+        Self { server, endpoint: endpoint.trim().to_owned() }
+    }
+
+    /// A world whose items are there.
+    pub(crate) fn world(&self) -> World {
+        let mut world = World::new();
+        world.set("TIDINGS_STORE__ENGINE", "aws");
+        world.set("TIDINGS_AWS__ENDPOINT_URL", &self.endpoint);
+        world.set("AWS_REGION", "eu-central-1");
+        world.set("AWS_ACCESS_KEY_ID", "test");
+        world.set("AWS_SECRET_ACCESS_KEY", "test");
+        world
+    }
+}
 
 impl Drop for DynamoDb {
     fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        self.0.wait().unwrap();
+        drop(self.server.stdin.take());
+        self.server.wait().unwrap();
     }
 }
 
 pub(crate) fn on_dynamodb() -> (World, DynamoDb) {
-    let program = std::env::var_os("TIDINGS_TEST_DYNAMODB_SERVER").expect(
-        "TIDINGS_TEST_DYNAMODB_SERVER is not set: run ./test, which builds the test servers",
-    );
-    let mut server =
-        Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut endpoint = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut endpoint).unwrap();
-    let mut world = World::new();
-    world.set("TIDINGS_STORE__ENGINE", "aws");
-    world.set("TIDINGS_AWS__ENDPOINT_URL", endpoint.trim());
-    world.set("AWS_REGION", "eu-central-1");
-    world.set("AWS_ACCESS_KEY_ID", "test");
-    world.set("AWS_SECRET_ACCESS_KEY", "test");
-    (world, DynamoDb(server))
+    let server = DynamoDb::start();
+    (server.world(), server)
 }
 
 #[test]
@@ -52,14 +66,8 @@ fn items_and_the_doctor_work_on_dynamodb() {
 
 #[test]
 fn messages_come_through_dynamodb_postgresql_and_sqs() {
-    let (mut world, _dynamodb) = on_dynamodb();
-    let postgres = PostgresDatabase::schema();
-    let sqs = std::env::var_os("TIDINGS_TEST_SQS")
-        .expect("TIDINGS_TEST_SQS is not set: run ./test, which starts the test servers");
-    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
-    world.set("TIDINGS_AWS__QUEUE_ENDPOINT_URL", sqs.to_str().unwrap());
-    world.set("TIDINGS_AWS__QUEUE_PREFIX", &format!("cli-{}", std::process::id()));
+    let ledger = Ledger::aws();
+    let world = ledger.store();
     let server = world.serve(&[]);
     assert!(server.get("/readyz").ends_with("ready\n"));
     let summary = world.ok(&["queues", "probe", "--count", "120"]);

@@ -3,32 +3,50 @@
 use tidings_sql::{Database, PostgresOptions, SqliteOptions, Tls};
 use tidings_testkit::{PostgresDatabase, SmtpSink};
 
+#[cfg(feature = "aws")]
+use crate::aws::DynamoDb;
+use crate::providers;
 use crate::world::World;
 
 pub(crate) enum Ledger {
     File,
     Postgres(PostgresDatabase),
+    /// With items in DynamoDB and queues in SQS.
+    #[cfg(feature = "aws")]
+    Aws(PostgresDatabase, DynamoDb),
 }
 
 impl Ledger {
+    #[cfg(feature = "aws")]
+    pub(crate) fn aws() -> Self {
+        Self::Aws(PostgresDatabase::schema(), DynamoDb::start())
+    }
+
     /// A world whose servers keep everything here.
     pub(crate) fn store(&self) -> World {
-        let mut world = World::new();
-        if let Self::Postgres(postgres) = self {
-            world.set("TIDINGS_STORE__ENGINE", "postgres");
-            world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-            world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
+        match self {
+            Self::File => World::new(),
+            Self::Postgres(postgres) => {
+                let mut world = World::new();
+                world.set("TIDINGS_STORE__ENGINE", "postgres");
+                reach(&mut world, postgres);
+                world
+            }
+            #[cfg(feature = "aws")]
+            Self::Aws(postgres, dynamodb) => {
+                let mut world = dynamodb.world();
+                reach(&mut world, postgres);
+                world.set("TIDINGS_AWS__QUEUE_ENDPOINT_URL", &told("TIDINGS_TEST_SQS"));
+                world.set("TIDINGS_AWS__QUEUE_PREFIX", &format!("cli-{}", std::process::id()));
+                world
+            }
         }
-        world
     }
 
     /// The same, and they send to the sink over so many connections, as fast as they may.
     pub(crate) fn world(&self, sink: &SmtpSink, connections: u32, per_second: u32) -> World {
         let mut world = self.store();
-        world.set("TIDINGS_MAIL__PROVIDER", "smtp");
-        world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
-        world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
-        world.set("TIDINGS_MAIL__SMTP_TLS", "none");
+        providers::smtp(&mut world, sink);
         world.set("TIDINGS_MAIL__SMTP_CONNECTIONS", &connections.to_string());
         world.set("TIDINGS_MAIL__RATE_PER_SECOND", &per_second.to_string());
         world
@@ -36,17 +54,33 @@ impl Ledger {
 
     /// The ledger itself, whoever else has it open.
     pub(crate) async fn open(&self, world: &World) -> Database {
-        let opened = match self {
+        let postgres = match self {
             Self::File => {
-                Database::sqlite(&world.path("tidings.db"), SqliteOptions::default()).await
+                let file = world.path("tidings.db");
+                return Database::sqlite(&file, SqliteOptions::default()).await.unwrap();
             }
-            Self::Postgres(postgres) => {
-                let options = PostgresOptions { tls: Tls::Disable, connections: 2 };
-                Database::postgres(&postgres.url, options).await
-            }
+            Self::Postgres(postgres) => postgres,
+            #[cfg(feature = "aws")]
+            Self::Aws(postgres, _) => postgres,
         };
-        opened.unwrap()
+        let options = PostgresOptions { tls: Tls::Disable, connections: 2 };
+        Database::postgres(&postgres.url, options).await.unwrap()
     }
+}
+
+fn reach(world: &mut World, postgres: &PostgresDatabase) {
+    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
+    world.set("TIDINGS_POSTGRES__CONNECTIONS", "6");
+}
+
+/// Where a test server is.
+#[cfg(feature = "aws")]
+pub(crate) fn told(variable: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the script that starts the servers tells where")]
+    let found = std::env::var(variable);
+    found.unwrap_or_else(|_| {
+        panic!("{variable} is not set: run ./test, which starts the test servers")
+    })
 }
 
 /// A client that sends, and a key of its which may ask as often as it likes.

@@ -27,6 +27,7 @@ mod ledger;
 mod mail;
 mod people;
 mod postgres;
+mod providers;
 mod queues;
 mod reminders;
 mod segments;

@@ -5,8 +5,10 @@
 //! Here: the story and the rungs. Not here: what each feature does in detail; its own tests tell.
 
 use serde_json::{Value, json};
-use tidings_testkit::{PostgresDatabase, SmtpSink};
+use tidings_testkit::PostgresDatabase;
 
+use crate::ledger::Ledger;
+use crate::providers::{Received, over_smtp};
 use crate::world::{Server, World};
 
 const ADA: &str = "ada@example.org";
@@ -14,9 +16,6 @@ const BEN: &str = "ben@example.org";
 /// A moment between two looks, and how often we look before that is a failure.
 const MOMENT: std::time::Duration = std::time::Duration::from_millis(50);
 const LOOKS: usize = 500;
-
-/// What the mail of one rung has come to.
-type Received = Box<dyn Fn() -> Vec<String>>;
 
 struct Story {
     world: World,
@@ -311,93 +310,26 @@ fn tell(world: World, received: Received) {
     story.server.stop();
 }
 
-/// Mail goes to a mail server of the test's own.
-fn over_smtp(world: &mut World) -> Received {
-    let sink = SmtpSink::start(&[]);
-    world.set("TIDINGS_MAIL__PROVIDER", "smtp");
-    world.set("TIDINGS_MAIL__SMTP_HOST", "127.0.0.1");
-    world.set("TIDINGS_MAIL__SMTP_PORT", &sink.port.to_string());
-    world.set("TIDINGS_MAIL__SMTP_TLS", "none");
-    Box::new(move || sink.messages())
-}
-
 #[test]
 fn the_story_of_a_mail_embedded() {
-    let mut world = World::new();
-    let received = over_smtp(&mut world);
+    let mut world = Ledger::File.store();
+    let received = over_smtp(&mut world, &[]);
     tell(world, received);
 }
 
 #[test]
 fn the_story_of_a_mail_on_postgres() {
-    let postgres = PostgresDatabase::schema();
-    let mut world = World::new();
-    world.set("TIDINGS_STORE__ENGINE", "postgres");
-    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
-    let received = over_smtp(&mut world);
+    let ledger = Ledger::Postgres(PostgresDatabase::schema());
+    let mut world = ledger.store();
+    let received = over_smtp(&mut world, &[]);
     tell(world, received);
 }
 
 #[cfg(feature = "aws")]
 #[test]
 fn the_story_of_a_mail_on_postgres_dynamodb_sqs_and_ses() {
-    let (mut world, _dynamodb) = crate::aws::on_dynamodb();
-    let postgres = PostgresDatabase::schema();
-    world.set("TIDINGS_POSTGRES__URL", &postgres.url);
-    world.set("TIDINGS_POSTGRES__CONNECTIONS", "4");
-    world.set("TIDINGS_AWS__QUEUE_ENDPOINT_URL", &told("TIDINGS_TEST_SQS"));
-    world.set("TIDINGS_AWS__QUEUE_PREFIX", &format!("story-{}", std::process::id()));
-    let received = over_ses(&mut world);
+    let ledger = Ledger::aws();
+    let mut world = ledger.store();
+    let received = crate::providers::over_ses(&mut world);
     tell(world, received);
-}
-
-/// Mail goes to the server that knows SES. Tests share it, so each has an account of its own there: the twelve digits of
-/// its access key.
-#[cfg(feature = "aws")]
-fn over_ses(world: &mut World) -> Received {
-    let endpoint = told("TIDINGS_TEST_SES");
-    world.set("TIDINGS_MAIL__PROVIDER", "ses");
-    world.set("TIDINGS_AWS__MAIL_ENDPOINT_URL", &endpoint);
-    let host = endpoint.trim_start_matches("http://").to_owned();
-    let address = host.parse().unwrap();
-    let account = format!("{:012}", fastrand::u64(1..1_000_000_000_000));
-    world.set("AWS_ACCESS_KEY_ID", &account);
-    let body = json!({"EmailIdentity": "hello@example.org"}).to_string();
-    let signed = format!(
-        "authorization: AWS4-HMAC-SHA256 Credential={account}/20260101/eu-central-1/ses/aws4_request, \
-         SignedHeaders=host, Signature=0"
-    );
-    let known = crate::world::ask(
-        address,
-        &format!(
-            "POST /v2/email/identities HTTP/1.0\r\nhost: {host}\r\n{signed}\r\ncontent-type: application/json\r\n\
-             content-length: {}\r\n\r\n{body}",
-            body.len()
-        ),
-    );
-    assert!(known.contains(" 200 "), "{known}");
-    Box::new(move || {
-        let path = format!("/_ministack/ses/messages?account={account}");
-        let listed =
-            crate::world::ask(address, &format!("GET {path} HTTP/1.0\r\nhost: {host}\r\n\r\n"));
-        let listed: Value = serde_json::from_str(listed.split_once("\r\n\r\n").unwrap().1).unwrap();
-        let messages = listed["messages"].as_object().unwrap().values();
-        messages
-            .flat_map(|of_account| of_account.as_array().unwrap())
-            .map(|mail| {
-                let text = |name: &str| mail[name].as_str().unwrap();
-                format!("Subject: {}\n\n{}", text("Subject"), text("BodyHtml"))
-            })
-            .collect()
-    })
-}
-
-#[cfg(feature = "aws")]
-fn told(variable: &str) -> String {
-    #[expect(clippy::disallowed_methods, reason = "the script that starts the servers tells where")]
-    let found = std::env::var(variable);
-    found.unwrap_or_else(|_| {
-        panic!("{variable} is not set: run ./test, which starts the test servers")
-    })
 }
