@@ -182,16 +182,22 @@ pub(super) async fn explain(
 }
 
 pub(super) async fn history(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {
-    let mut out = open.out();
-    for one in draft::moves(cx, find).await? {
-        out.json(&json!({
-            "at": one.at,
-            "status": one.status.as_str(),
-            "reason": one.reason,
-            "actor": one.actor,
-        }))?;
+    let (mut out, mut after) = (open.out(), None);
+    loop {
+        let page = draft::moves(cx, find, after, Limit::MAX).await?;
+        for one in page.items {
+            out.json(&json!({
+                "at": one.at,
+                "status": one.status.as_str(),
+                "reason": one.reason,
+                "actor": one.actor,
+            }))?;
+        }
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return out.finish(),
+        }
     }
-    out.finish()
 }
 
 pub(super) async fn uncertain(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {

@@ -446,6 +446,7 @@ lists_by_id! {
     tidings_delivery::capture::CapturedId: "captured",
     tidings_delivery::transactional::MessageId: "messages",
     tidings_outreach::campaigns::CampaignId: "campaigns",
+    tidings_outreach::campaigns::MoveId: "campaign-history",
     tidings_outreach::campaigns::RecipientId: "campaign-recipients",
     tidings_people::consent::proof::ProofId: "consent",
     tidings_webhooks::EndpointId: "webhooks",

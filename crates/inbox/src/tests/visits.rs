@@ -1,9 +1,8 @@
 //! Inboxes that nobody has published to: looking at one leaves nothing behind, whatever its name.
 
-use tidings_kernel::{Scan, tables};
 use tidings_testbed::{Bed, each_store};
 
-use super::world::{World, reader, reader_in};
+use super::world::{World, reader, reader_in, said};
 use crate::forget;
 use crate::marks::{Mark, ReadAll, mark, read_all};
 use crate::read::{Listing, counts, list};
@@ -13,14 +12,6 @@ each_store!(
     who_looked_before_the_first_message_gets_it,
     of_who_is_forgotten_nothing_is_left,
 );
-
-/// Everything in which this is said.
-async fn said(bed: &Bed, what: &str) -> Vec<String> {
-    let items = bed.cx().await.items().await.unwrap();
-    let page = items.scan(Scan::new(&tables::INBOX).limit(500)).await.unwrap();
-    assert!(page.cursor.is_none());
-    page.items.iter().map(|item| format!("{item:?}")).filter(|item| item.contains(what)).collect()
-}
 
 async fn looking_where_nobody_published_leaves_nothing(bed: &Bed) {
     let world = World::new(bed);
@@ -40,7 +31,7 @@ async fn looking_where_nobody_published_leaves_nothing(bed: &Bed) {
             read_all(&cx, &world.inbox, &reader, what).await.unwrap();
         }
     }
-    assert_eq!(said(bed, "made-up").await, [""; 0]);
+    assert_eq!(said(bed, "made").await, [""; 0]);
     assert_eq!(said(bed, "ada").await, [""; 0]);
 }
 

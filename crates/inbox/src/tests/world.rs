@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::ToSpan as _;
 use serde_json::json;
 use tidings_access::Cx;
-use tidings_kernel::ItemEngine as _;
+use tidings_kernel::{ItemEngine as _, Scan, tables};
 use tidings_sql::SqlItems;
 use tidings_testbed::Bed;
 
@@ -153,4 +153,14 @@ impl<'a> World<'a> {
         assert_eq!(verified.unsettled, 0);
         verified
     }
+}
+
+/// All that is stored of inboxes in which there is this word. A part of a word is not enough: ids and hashes spell anything.
+pub(super) async fn said(bed: &Bed, word: &str) -> Vec<String> {
+    let items = bed.cx().await.items().await.unwrap();
+    let page = items.scan(Scan::new(&tables::INBOX).limit(500)).await.unwrap();
+    assert!(page.cursor.is_none());
+    let says =
+        |item: &String| item.split(|c: char| !c.is_ascii_alphanumeric()).any(|said| said == word);
+    page.items.iter().map(|item| format!("{item:?}")).filter(says).collect()
 }

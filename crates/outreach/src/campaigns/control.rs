@@ -12,7 +12,7 @@ use tidings_sql::{DatabaseError, Tx};
 use super::draft::{self, Find};
 use super::life::{Command, Illegal, Move, decide};
 use super::store::{self, Frozen, Locked};
-use super::{Campaign, CampaignId, Schedule, Status, brake, lost, snapshot, steps};
+use super::{Campaign, CampaignId, Schedule, Status, lost, snapshot, steps};
 
 /// So often somebody prepares a start anew because the campaign was changed in the meantime.
 const ATTEMPTS: usize = 8;
@@ -220,10 +220,6 @@ pub async fn resume(cx: &Cx, find: Find, reason: Option<String>) -> Result<Chang
         let (within, reason) = (cx.clone(), reason.clone());
         let resume = cx.database().write_committed(move |tx| {
             let Some(mut locked) = lock_same(tx, &within, &campaign)? else { return Ok(false) };
-            if matches!(campaign.pause_reason.as_deref(), Some(brake::BOUNCES | brake::COMPLAINTS))
-            {
-                store::release_brake(tx, &within, id)?;
-            }
             match &frozen {
                 Some(frozen) => {
                     let command = (Command::Resume, reason.as_deref());

@@ -12,7 +12,7 @@ use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::life::{Command, Illegal, decide};
 use super::store::{self, Fields, Moved};
-use super::{Campaign, CampaignId, Content, Schedule, Status, Test, Tracking, Variant};
+use super::{Campaign, CampaignId, Content, MoveId, Schedule, Status, Test, Tracking, Variant};
 
 pub(super) use check::too_late;
 pub use check::{
@@ -322,13 +322,20 @@ pub async fn list(cx: &Cx, list: List) -> Result<Page<Campaign, CampaignId>, Dat
     find.await
 }
 
-/// What happened to a campaign, the latest first.
-pub async fn moves(cx: &Cx, find: Find) -> Result<Vec<Moved>, FindError> {
+/// What happened to a campaign before this move, the latest first.
+pub async fn moves(
+    cx: &Cx,
+    find: Find,
+    after: Option<MoveId>,
+    limit: Limit,
+) -> Result<Page<Moved, MoveId>, FindError> {
     let within = cx.clone();
     let find = cx.database().read(move |tx| {
         let found = store::glance(tx, &within, find.id)?;
         found.filter(|one| find.sees(one)).ok_or(FindError::Missing(find.id))?;
-        Ok(store::moves(tx, &within, find.id, 100)?)
+        let before = after.map_or(i64::MAX, MoveId::get);
+        let found = store::moves(tx, &within, find.id, (before, limit.and_one()))?;
+        Ok(Page::cut(found, limit, |one: &Moved| one.id))
     });
     find.await
 }

@@ -53,6 +53,8 @@ use crate::audience::Own;
 
 tidings_access::row_ids! {
     CampaignId
+    /// A row of `campaign_moves`.
+    MoveId
     /// A row of `campaign_recipients`.
     RecipientId
 }
@@ -206,7 +208,6 @@ pub struct Progress {
     pub decide_at: Option<Timestamp>,
     /// The place of the variant that did best.
     pub winner: Option<i64>,
-    pub brake_released_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
 use super::life::{Command, Move, State, decide};
 use super::pace::{Limits, Pace};
 use super::{
-    Campaign, CampaignId, Content, Metric, Progress, Schedule, Sender, Status, Template, Test,
-    Times, Tracking, Variant, key_of, news,
+    Campaign, CampaignId, Content, Metric, MoveId, Progress, Schedule, Sender, Status, Template,
+    Test, Times, Tracking, Variant, key_of, news,
 };
 
 /// What can be said of a campaign before it starts, as its columns have it.
@@ -153,11 +153,11 @@ const SELECT: &str = "SELECT id, workspace_id, client_id, external_key, name, au
     CAST(variants AS TEXT), test_percent, winner_metric, winner_wait_ms, tracking, CAST(metadata AS TEXT), scheduled_at,
     local_time, rate_per_hour, CAST(warmup AS TEXT), status, status_at, pause_reason, paused_in, last_error,
     recipient_count, batch_count, snapshot_cursor, snapshot_done_at, retry_cursor, decide_at, winner,
-    brake_released_at, created_at, updated_at, started_at, sent_at, request_hash";
+    created_at, updated_at, started_at, sent_at, request_hash";
 /// What can be megabytes, too: it may name ten thousand people.
 const FILTER: &str = "CAST(filter AS TEXT)";
 /// Where the bodies are, for those who ask for them.
-const BODIES: usize = 44;
+const BODIES: usize = 43;
 
 /// A campaign with its bodies.
 pub fn load(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<Option<Campaign>, DatabaseError> {
@@ -268,16 +268,15 @@ fn read(row: &Row) -> Result<Campaign, DatabaseError> {
             retry_cursor: row.optional_int(35)?,
             decide_at: row.optional_time(36)?,
             winner: row.optional_int(37)?,
-            brake_released_at: row.optional_time(38)?,
         },
         times: Times {
-            created_at: row.time(39)?,
-            updated_at: row.time(40)?,
+            created_at: row.time(38)?,
+            updated_at: row.time(39)?,
             scheduled_at: row.optional_time(22)?,
-            started_at: row.optional_time(41)?,
-            sent_at: row.optional_time(42)?,
+            started_at: row.optional_time(40)?,
+            sent_at: row.optional_time(41)?,
         },
-        request_hash: text(43)?,
+        request_hash: text(42)?,
     })
 }
 
@@ -527,13 +526,6 @@ pub(super) fn set_schedule(
     tx.execute(sql, &params).map(drop)
 }
 
-/// An operator has seen why it stopped by itself.
-pub(super) fn release_brake(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<(), DatabaseError> {
-    let sql = "UPDATE campaigns SET brake_released_at = $3 WHERE workspace_id = $1 AND id = $2";
-    let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::from(cx.now())];
-    tx.execute(sql, &params).map(drop)
-}
-
 /// A worker will look at it.
 pub(super) fn step(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<(), DatabaseError> {
     let message = Outgoing::new(&queues::CAMPAIGN_STEPS, step_body(id)?);
@@ -576,6 +568,7 @@ pub(super) fn in_database(error: EnqueueError) -> DatabaseError {
 /// A change of a campaign's status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
+    pub id: MoveId,
     pub status: Status,
     pub reason: Option<String>,
     pub actor: String,
@@ -595,22 +588,24 @@ pub(super) fn was_paused_for(
     Ok(!tx.query(sql, &params)?.is_empty())
 }
 
-/// The moves of a campaign, the latest first, at most so many.
-pub fn moves(
+/// The moves of a campaign before this one, the latest first, at most so many.
+pub(super) fn moves(
     tx: &mut Tx<'_>,
     cx: &Cx,
     id: CampaignId,
-    most: i64,
+    (before, most): (i64, i64),
 ) -> Result<Vec<Moved>, DatabaseError> {
-    let sql = "SELECT status, reason, actor, happened_at FROM campaign_moves
-               WHERE workspace_id = $1 AND campaign_id = $2 ORDER BY id DESC LIMIT $3";
-    let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::Int(most)];
+    let sql = "SELECT id, status, reason, actor, happened_at FROM campaign_moves
+               WHERE workspace_id = $1 AND campaign_id = $2 AND id < $3 ORDER BY id DESC LIMIT $4";
+    let (workspace, id) = (Param::Int(cx.workspace_id().get()), Param::Int(id.get()));
+    let params = [workspace, id, Param::Int(before), Param::Int(most)];
     let read = |row: &Row| {
         Ok(Moved {
-            status: row.parsed(0, "a status")?,
-            reason: row.optional_text(1)?.map(ToOwned::to_owned),
-            actor: row.text(2)?.to_owned(),
-            at: row.time(3)?,
+            id: row.int(0)?.into(),
+            status: row.parsed(1, "a status")?,
+            reason: row.optional_text(2)?.map(ToOwned::to_owned),
+            actor: row.text(3)?.to_owned(),
+            at: row.time(4)?,
         })
     };
     tx.query(sql, &params)?.iter().map(read).collect()

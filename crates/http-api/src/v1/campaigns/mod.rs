@@ -18,10 +18,10 @@ use tidings_delivery::transactional::Wrong;
 use tidings_outreach::campaigns::draft::{self, DraftError, Find, FindError, List};
 use tidings_outreach::campaigns::duplicate::{self, Duplicate};
 use tidings_outreach::campaigns::named::{self, Name, NameError, Slugs};
-use tidings_outreach::campaigns::{Campaign, CampaignId, Status};
+use tidings_outreach::campaigns::{Campaign, CampaignId, MoveId, Status};
 
 use self::new::{NewCampaign, NewDuplicate, Written};
-use self::shown::{CampaignBody, HistoryBody, ShownBody};
+use self::shown::{CampaignBody, MoveBody, ShownBody};
 use super::auth::{Manage, Needs, Read, Refusals};
 use super::input::{Body, Fields, FromFields, Listing, OptionalBody, Params};
 use super::{ListBody, V1};
@@ -244,16 +244,21 @@ pub(super) async fn duplicate(
 
 /// Show what happened to a campaign
 ///
-/// Each change of its status, the latest first, up to 100. Needs the scope `read`.
+/// Each change of its status, the latest first. Needs the scope `read`.
 #[utoipa::path(
     get,
     path = "/v1/campaigns/{campaign}/history",
     tag = "Campaigns",
     security(("key" = [])),
-    params(("campaign" = String, Path, description = "Its id or its key", max_length = 180)),
+    params(
+        ("campaign" = String, Path, description = "Its id or its key", max_length = 180),
+        ("limit" = Option<i64>, Query, description = "1 to 100, default 50", minimum = 1, maximum = 100),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")
+    ),
     responses(
-        (status = 200, description = "What happened", body = HistoryBody),
+        (status = 200, description = "A page of what happened", body = ListBody<MoveBody>),
         (status = 404, description = "There is none", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "The query is wrong", body = ProblemBody, content_type = "application/problem+json"),
         Refusals
     )
 )]
@@ -261,10 +266,11 @@ pub(super) async fn history(
     State(v1): State<V1>,
     who: Needs<Read>,
     Path(campaign): Path<String>,
-) -> Result<Json<HistoryBody>, Problem> {
+    Listing { after, limit }: Listing<MoveId>,
+) -> Result<Json<ListBody<MoveBody>>, Problem> {
     let cx = v1.cx(&who);
     let find = which(&cx, &campaign, &who).await?;
-    Ok(Json(draft::moves(&cx, find).await?.into()))
+    Ok(ListBody::answer(draft::moves(&cx, find, after, limit).await?))
 }
 
 fn name(text: &str) -> Name {

@@ -167,12 +167,6 @@ pub(crate) struct RetriedBody {
 }
 
 #[derive(Serialize, ToSchema)]
-#[schema(as = CampaignHistory)]
-pub(crate) struct HistoryBody {
-    data: Vec<MoveBody>,
-}
-
-#[derive(Serialize, ToSchema)]
 #[schema(as = CampaignMove)]
 pub(crate) struct MoveBody {
     #[schema(value_type = String, pattern = "^(draft|scheduled|snapshotting|sending|paused|sent|cancelled|failed)$")]
@@ -291,15 +285,9 @@ impl From<DryRun> for PreviewBody {
     }
 }
 
-impl From<Vec<Moved>> for HistoryBody {
-    fn from(moves: Vec<Moved>) -> Self {
-        let shown = |one: Moved| MoveBody {
-            status: one.status.as_str(),
-            reason: one.reason,
-            actor: one.actor,
-            at: one.at,
-        };
-        Self { data: moves.into_iter().map(shown).collect() }
+impl From<Moved> for MoveBody {
+    fn from(one: Moved) -> Self {
+        Self { status: one.status.as_str(), reason: one.reason, actor: one.actor, at: one.at }
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::Poll;
 
 use insta::assert_snapshot;
 use serde_json::json;
+use tidings_access::Limit;
 use tidings_people::consent::audiences;
 use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
@@ -55,7 +56,7 @@ async fn everybody_is_written_down_once_and_those_who_are_skipped_with_the_reaso
     assert_eq!(recipients.values().filter(|status| *status == "sent").count(), 9);
     let campaign = world.campaign(id).await;
     assert_eq!((campaign.status, campaign.progress.recipients), (Status::Sent, 11));
-    let moves = draft::moves(&bed.cx().await, find(id)).await.unwrap();
+    let moves = draft::moves(&bed.cx().await, find(id), None, Limit::MAX).await.unwrap().items;
     let moves: Vec<_> = moves.iter().rev().map(|one| (one.status, one.actor.as_str())).collect();
     let expected =
         [(Status::Snapshotting, "operator"), (Status::Sending, "worker"), (Status::Sent, "worker")];
