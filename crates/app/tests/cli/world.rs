@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 /// Much longer than anything takes, and short enough to fail before the test runner gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(50);
 
 pub(crate) struct World {
     folder: TempDir,
