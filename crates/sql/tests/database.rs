@@ -4,8 +4,10 @@
 
 mod engines;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use engines::{Engine, connect};
 use tidings_sql::{Database, DatabaseError, Dialect, Param, SqliteOptions, Tx};
@@ -51,6 +53,8 @@ each_engine!(
     more_callers_than_the_queue_holds_all_get_an_answer,
     a_caller_that_goes_away_leaves_a_whole_unit,
     closing_finishes_what_is_queued,
+    what_somebody_waits_for_is_committed_before_the_work_of_others,
+    nothing_urgent_is_left_when_the_database_is_closed,
     the_database_knows_the_time_and_its_version,
     an_older_schema_is_brought_up_to_date_and_keeps_its_items,
 );
@@ -328,6 +332,61 @@ async fn closing_finishes_what_is_queued(engine: Engine) {
     assert!(matches!(late, Err(DatabaseError::Closed)));
     if let Some(reopened) = reopen(&engine).await {
         assert_eq!(names(&reopened).await.len(), done);
+    }
+}
+
+/// A unit that waits for a word, but not for ever.
+fn waiting(
+    database: &Database,
+    name: &'static str,
+    word: Receiver<()>,
+) -> impl Future<Output = Result<(), DatabaseError>> {
+    let database = database.clone();
+    let word = Mutex::new(word);
+    async move {
+        let unit = database.write(move |tx| {
+            let came = word.lock().unwrap().recv_timeout(Duration::from_secs(30));
+            assert!(came.is_ok(), "nobody said a word to {name}");
+            insert(tx, name, 1)
+        });
+        unit.await
+    }
+}
+
+async fn what_somebody_waits_for_is_committed_before_the_work_of_others(engine: Engine) {
+    let database = engine.database();
+    let ((go_first, first), (go_second, second)) = (channel(), channel());
+    // The first one is being run or is next; the second waits behind it, until the urgent one is answered.
+    let urgent = async {
+        database.urgent().write(|tx| insert(tx, "urgent", 1)).await.unwrap();
+        go_second.send(()).unwrap();
+    };
+    let (first, second, (), sent) = tokio::join!(
+        waiting(database, "first", first),
+        waiting(database, "second", second),
+        urgent,
+        async { go_first.send(()) },
+    );
+    first.and(second).unwrap();
+    sent.unwrap();
+    assert_eq!(names(database).await, ["first", "second", "urgent"]);
+}
+
+async fn nothing_urgent_is_left_when_the_database_is_closed(engine: Engine) {
+    let database = engine.database().clone();
+    let callers: Vec<_> = (0..200)
+        .map(|number| {
+            let database = if number % 2 == 0 { database.urgent() } else { database.clone() };
+            let unit =
+                async move { database.write(move |tx| insert(tx, &format!("{number}"), 1)).await };
+            tokio::spawn(unit)
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    database.close().await;
+    for caller in callers {
+        let answer = caller.await.unwrap();
+        assert!(matches!(answer, Ok(()) | Err(DatabaseError::Closed)), "{answer:?}");
     }
 }
 

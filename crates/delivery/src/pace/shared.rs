@@ -152,8 +152,8 @@ impl Shared {
         &self,
         change: impl Fn(&mut Known) -> T + Send + 'static,
     ) -> Result<(Known, T), DatabaseError> {
-        let provider = self.provider;
-        let write = self.database.write_committed(move |tx| {
+        let (provider, database) = (self.provider, self.database.urgent());
+        let write = database.write_committed(move |tx| {
             let before = lock(tx, provider)?;
             let mut known = before;
             let done = change(&mut known);

@@ -193,7 +193,7 @@ async fn a_long_handler_keeps_its_message() {
     let worker = world.worker_on(Arc::clone(&handler) as Arc<_>, Arc::clone(&renewing) as Arc<_>);
     // A short lease, so that the renewal comes soon; the clock that ends leases is set by hand.
     static SHORT: Queue =
-        Queue { name: "probe", lease: Duration::from_millis(90), max_receives: 8 };
+        Queue { lease: Duration::from_millis(90), max_receives: 8, ..queues::PROBE };
     let (stop, running) = start(Worker { queue: &SHORT, ..worker });
     handler.begun.notified().await;
     for _ in 0..3 {

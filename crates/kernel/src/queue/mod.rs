@@ -33,6 +33,8 @@ pub struct Queue {
     pub lease: Duration,
     /// A message that was delivered so often without an end goes to the dead letters.
     pub max_receives: u32,
+    /// Whether somebody waits for what its messages do. Taking them goes before other work of the store.
+    pub is_awaited: bool,
 }
 
 /// What is published on a topic comes out of each of its queues.
@@ -97,11 +99,16 @@ pub mod queues {
     use super::Queue;
 
     const fn queue(name: &'static str, lease_secs: u64) -> Queue {
-        Queue { name, lease: Duration::from_secs(lease_secs), max_receives: 12 }
+        let lease = Duration::from_secs(lease_secs);
+        Queue { name, lease, max_receives: 12, is_awaited: false }
+    }
+
+    const fn awaited(name: &'static str, lease_secs: u64) -> Queue {
+        Queue { is_awaited: true, ..queue(name, lease_secs) }
     }
 
     /// Account-critical mail, one message each. Nothing else may delay it.
-    pub static TRANSACTIONAL_EMAIL: Queue = queue("transactional-email", 60);
+    pub static TRANSACTIONAL_EMAIL: Queue = awaited("transactional-email", 60);
     /// Mails that ask people to confirm a subscription, before they are messages. A file can ask a million.
     pub static CONFIRMATION_MAIL: Queue = queue("confirmation-mail", 120);
     /// Batches of campaign recipients.

@@ -32,7 +32,7 @@ pub(crate) use unit::{Unit, Verdict};
 pub use wakers::Heard;
 
 use glances::Glances;
-use unit::{Access, Closure, Isolation};
+use unit::{Access, Closure, Isolation, Word};
 use wakers::Wakers;
 
 /// How many units may wait. More make their callers wait, instead of the machine's memory.
@@ -47,12 +47,22 @@ pub enum Dialect {
 
 /// A handle to an open database. Clones share it.
 #[derive(Clone)]
-pub struct Database(Arc<Shared>);
+pub struct Database(Arc<Shared>, Lane);
+
+/// Which way writes take to the one thread that writes, where there is only one (SQLite).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lane {
+    Ordinary,
+    /// Somebody waits: before what others have in the queue, and committed without them.
+    Urgent,
+}
 
 struct Shared {
     dialect: Dialect,
     path: Option<PathBuf>,
     writers: async_channel::Sender<Box<dyn Unit>>,
+    /// Of the only thread that writes. On PostgreSQL many do, and nobody has to be faster.
+    urgent: Option<async_channel::Sender<Box<dyn Unit>>>,
     readers: async_channel::Sender<Box<dyn Unit>>,
     glances: Arc<Glances>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -94,7 +104,12 @@ impl Database {
         T: Send + 'static,
         E: From<DatabaseError> + Send + 'static,
     {
-        run(&self.0.writers, Access::Write(Isolation::Serializable), work).await
+        self.run_write(Isolation::Serializable, work).await
+    }
+
+    /// The same database for what somebody waits for: a few rows, which large work of others must not delay.
+    pub fn urgent(&self) -> Self {
+        Self(Arc::clone(&self.0), Lane::Urgent)
     }
 
     /// The same for statements that are right by themselves, such as taking rows that nobody else has taken.
@@ -107,7 +122,27 @@ impl Database {
         T: Send + 'static,
         E: From<DatabaseError> + Send + 'static,
     {
-        run(&self.0.writers, Access::Write(Isolation::ReadCommitted), work).await
+        self.run_write(Isolation::ReadCommitted, work).await
+    }
+
+    async fn run_write<T, E>(
+        &self,
+        isolation: Isolation,
+        work: impl FnMut(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DatabaseError> + Send + 'static,
+    {
+        let access = Access::Write(isolation);
+        let Some(urgent) = self.0.urgent.as_ref().filter(|_| self.1 == Lane::Urgent) else {
+            return run(&self.0.writers, access, work).await;
+        };
+        let (unit, answer) = Closure::new(access, work);
+        hand_over(urgent, Some(Box::new(unit))).await;
+        // If its queue is full, the thread is awake.
+        drop(self.0.writers.try_send(Box::new(Word)));
+        answered(answer).await
     }
 
     /// Tells when something may have happened that concerns `name`: see `Tx::wake`.
@@ -186,6 +221,10 @@ impl Database {
 
     /// Finishes what is queued, refuses what comes later, and ends the threads.
     pub async fn close(&self) {
+        // First what is seen to last, so that nothing comes into it when nobody looks any more.
+        if let Some(urgent) = &self.0.urgent {
+            urgent.close();
+        }
         self.0.writers.close();
         self.0.readers.close();
         self.0.glances.close();

@@ -19,7 +19,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::tls::{self, Tls};
 use super::tx::is_conflict;
 use super::unit::{Isolation, Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, QUEUE, Shared, Tx, Wakers, spawn};
+use super::{Database, DatabaseError, Dialect, Lane, QUEUE, Shared, Tx, Wakers, spawn};
 use crate::migrations;
 
 pub(crate) use session::Session;
@@ -66,15 +66,9 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
     }
     let threads = Mutex::new(threads);
     let (dialect, glances) = (Dialect::Postgres, Arc::default());
-    Ok(Database(Arc::new(Shared {
-        dialect,
-        path: None,
-        writers,
-        readers,
-        glances,
-        threads,
-        wakers,
-    })))
+    let shared =
+        Shared { dialect, path: None, writers, urgent: None, readers, glances, threads, wakers };
+    Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 
 const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";

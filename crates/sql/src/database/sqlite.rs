@@ -18,7 +18,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OpenFlags};
 
 use super::unit::{Unit, Verdict, run_guarded};
-use super::{Database, DatabaseError, Dialect, Glances, QUEUE, Shared, Tx, Wakers, spawn};
+use super::{Database, DatabaseError, Dialect, Glances, Lane, QUEUE, Shared, Tx, Wakers, spawn};
 use crate::migrations;
 use checkpoint::{Checkpointer, Gate};
 
@@ -54,7 +54,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let mut writer = connect(path, options.page_cache_bytes)?;
     recognise(&writer)?;
     migrations::run_sqlite(&writer)?;
-    let (writers, units) = async_channel::bounded(QUEUE);
+    let (writers, urgent, work) = Work::queues();
     let (readers, reads) = async_channel::bounded(QUEUE);
     let mut reading = Vec::new();
     for number in 0..options.readers.max(1) {
@@ -71,7 +71,7 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let wakers = Arc::new(Wakers::default());
     let waking = Arc::clone(&wakers);
     let writing = spawn("sqlite-write", move || {
-        write_all(&writer, &units, &gate, &waking);
+        write_all(&writer, &work, &gate, &waking);
         // The writer's connection goes last: the last one to close folds the log into the file.
         for reader in reading {
             if reader.join().is_err() {
@@ -86,7 +86,9 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let threads = Mutex::new(vec![writing]);
     let path = Some(path.to_owned());
     let dialect = Dialect::Sqlite;
-    Ok(Database(Arc::new(Shared { dialect, path, writers, readers, glances, threads, wakers })))
+    let urgent = Some(urgent);
+    let shared = Shared { dialect, path, writers, urgent, readers, glances, threads, wakers };
+    Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 
 /// One connection for each who can look at the same time.
@@ -107,22 +109,15 @@ pub(super) fn open_memory() -> Result<Database, DatabaseError> {
     let connection = Connection::open_in_memory()?;
     set_up(&connection, SqliteOptions::default().page_cache_bytes)?;
     migrations::run_sqlite(&connection)?;
-    let (writers, units) = async_channel::bounded(QUEUE);
+    let (writers, urgent, work) = Work::queues();
     let gate = Gate::default();
     let wakers = Arc::new(Wakers::default());
     let waking = Arc::clone(&wakers);
-    let thread = spawn("sqlite-memory", move || write_all(&connection, &units, &gate, &waking))?;
+    let thread = spawn("sqlite-memory", move || write_all(&connection, &work, &gate, &waking))?;
     let (readers, threads) = (writers.clone(), Mutex::new(vec![thread]));
-    let (dialect, glances) = (Dialect::Sqlite, Arc::default());
-    Ok(Database(Arc::new(Shared {
-        dialect,
-        path: None,
-        writers,
-        readers,
-        glances,
-        threads,
-        wakers,
-    })))
+    let (dialect, urgent, glances) = (Dialect::Sqlite, Some(urgent), Arc::default());
+    let shared = Shared { dialect, path: None, writers, urgent, readers, glances, threads, wakers };
+    Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 
 /// The file holds people's addresses: nobody but its owner may read it. The log inherits the mode.
@@ -245,20 +240,67 @@ pub(super) fn read_one(connection: &Connection, unit: &mut dyn Unit) -> Result<(
 struct Group {
     /// Each with how it went by itself.
     units: Vec<(Box<dyn Unit>, Result<(), DatabaseError>)>,
+    is_urgent: bool,
     wakes: BTreeSet<&'static str>,
 }
 
-fn write_all(
-    connection: &Connection,
-    units: &async_channel::Receiver<Box<dyn Unit>>,
-    gate: &Gate,
-    wakers: &Wakers,
-) {
-    while let Ok(first) = units.recv_blocking() {
-        let mut group = Group::default();
+/// What the one thread that writes has before it.
+struct Work {
+    ordinary: Queue,
+    /// What somebody waits for. Whoever puts something in says a word in the other queue.
+    urgent: Queue,
+}
+
+type Queue = async_channel::Receiver<Box<dyn Unit>>;
+type Entrance = async_channel::Sender<Box<dyn Unit>>;
+
+impl Work {
+    fn queues() -> (Entrance, Entrance, Self) {
+        let (writers, ordinary) = async_channel::bounded(QUEUE);
+        let (urgently, urgent) = async_channel::bounded(QUEUE);
+        (writers, urgently, Self { ordinary, urgent })
+    }
+
+    fn next_urgent(&self) -> Option<Box<dyn Unit>> {
+        self.urgent.try_recv().ok()
+    }
+
+    fn next_ordinary(&self) -> Option<Box<dyn Unit>> {
+        loop {
+            let unit = self.ordinary.try_recv().ok()?;
+            if !unit.is_a_word() {
+                return Some(unit);
+            }
+        }
+    }
+
+    /// What a group begins with. After something urgent it is the turn of the others.
+    fn first(&self, after_urgent: bool) -> Option<(Box<dyn Unit>, bool)> {
+        loop {
+            if after_urgent && let Some(unit) = self.next_ordinary() {
+                return Some((unit, false));
+            }
+            if let Some(unit) = self.next_urgent() {
+                return Some((unit, true));
+            }
+            match self.ordinary.recv_blocking() {
+                Ok(unit) if unit.is_a_word() => {}
+                Ok(unit) => return Some((unit, false)),
+                // Closed, and empty. Somebody may have been quick.
+                Err(_) => return self.next_urgent().map(|unit| (unit, true)),
+            }
+        }
+    }
+}
+
+fn write_all(connection: &Connection, work: &Work, gate: &Gate, wakers: &Wakers) {
+    let mut was_urgent = false;
+    while let Some((first, is_urgent)) = work.first(was_urgent) {
+        let mut group = Group { is_urgent, ..Group::default() };
         let open = gate.enter();
-        let committed = write_group(connection, first, units, &mut group);
+        let committed = write_group(connection, first, work, &mut group);
         drop(open);
+        was_urgent = group.is_urgent;
         metrics::histogram!("tidings_sqlite_group_units").record(group.units.len() as f64);
         if committed.is_ok() {
             wakers.wake(&group.wakes);
@@ -269,11 +311,12 @@ fn write_all(
     }
 }
 
-/// Runs `first` and what else waits, and commits them together. The error, if any, concerns them all.
+/// Runs `first` and what else waits, and commits them together. Once there is something urgent among them, nothing else is begun
+/// before the commit. The error, if any, concerns them all.
 fn write_group(
     connection: &Connection,
     first: Box<dyn Unit>,
-    units: &async_channel::Receiver<Box<dyn Unit>>,
+    work: &Work,
     group: &mut Group,
 ) -> Result<(), DatabaseError> {
     if let Err(error) = run_cached(connection, "BEGIN IMMEDIATE") {
@@ -299,7 +342,11 @@ fn write_group(
             return Err(DatabaseError::Unavailable(Arc::new(gone)));
         }
         if weight < MAX_WEIGHT {
-            next = units.try_recv().ok();
+            next = work.next_urgent();
+            group.is_urgent |= next.is_some();
+            if !group.is_urgent {
+                next = work.next_ordinary();
+            }
         }
     }
     if let Err(error) = run_cached(connection, "COMMIT") {

@@ -131,8 +131,19 @@ impl<'c> Tx<'c> {
         self.noting_failure(rows)
     }
 
+    /// Runs a statement of SQLite once for each set of values, and tells the text that each finds first.
+    pub(crate) fn first_text_each<'a, const N: usize>(
+        &mut self,
+        connection: &rusqlite::Connection,
+        sql: &str,
+        sets: impl Iterator<Item = [Param<'a>; N]>,
+    ) -> Result<Vec<Option<String>>, DatabaseError> {
+        let found = statements::first_text_each(connection, sql, sets);
+        self.noting_failure(found.map_err(Fault::from))
+    }
+
     /// The connection of SQLite, for what that engine alone does well.
-    pub(super) fn sqlite(&self) -> Option<&'c rusqlite::Connection> {
+    pub(crate) fn sqlite(&self) -> Option<&'c rusqlite::Connection> {
         match self.connection {
             Connection::Sqlite(connection) => Some(connection),
             Connection::Postgres(_) => None,

@@ -25,8 +25,28 @@ pub(crate) trait Unit: Send {
         1
     }
 
+    /// Whether there is nothing to run: it only wakes whoever runs units.
+    fn is_a_word(&self) -> bool {
+        false
+    }
+
     /// `Ok` once the last verdict is carried out durably.
     fn finish(self: Box<Self>, outcome: Result<(), DatabaseError>);
+}
+
+/// Tells a thread that there is something in its other queue.
+pub(super) struct Word;
+
+impl Unit for Word {
+    fn run(&mut self, _: &mut Tx<'_>) -> Verdict {
+        Verdict::RollBack
+    }
+
+    fn is_a_word(&self) -> bool {
+        true
+    }
+
+    fn finish(self: Box<Self>, _: Result<(), DatabaseError>) {}
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

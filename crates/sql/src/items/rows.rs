@@ -98,22 +98,15 @@ pub(super) fn load(
     table: &Table,
     keys: &[&RowKey],
 ) -> Result<Vec<Option<String>>, DatabaseError> {
-    let mut found = vec![None; keys.len()];
-    if tx.dialect() == Dialect::Sqlite {
+    if let Some(connection) = tx.sqlite() {
         let sql = format!(
             "SELECT item FROM items_{} WHERE workspace = $1 AND pk = $2 AND sk = $3",
             table.name
         );
-        for (place, key) in found.iter_mut().zip(keys) {
-            let params = [&key.workspace, &key.pk, &key.sk].map(|text| Param::Text(text));
-            *place = tx
-                .query(&sql, &params)?
-                .first()
-                .map(|row| row.text(0).map(str::to_owned))
-                .transpose()?;
-        }
-        return Ok(found);
+        let sets = keys.iter().map(|key| [&*key.workspace, &*key.pk, &*key.sk].map(Param::Text));
+        return tx.first_text_each(connection, &sql, sets);
     }
+    let mut found = vec![None; keys.len()];
     // A subquery is looked up for each key. A join might go through the whole table, as long as PostgreSQL does not know
     // how much there is.
     let sql = format!(

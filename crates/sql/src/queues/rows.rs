@@ -75,17 +75,16 @@ pub(super) fn insert_rows(
         Dialect::Sqlite => {
             let sql = "INSERT INTO queue_messages (queue, id, visible_at, enqueued_at, body)
                        VALUES ($1, $2, $3, $4, $5)";
-            for (queue, id, visible_at, body) in rows {
-                let params = [
+            let sets = rows.iter().map(|(queue, id, visible_at, body)| {
+                vec![
                     Param::Text(queue),
                     Param::Text(id),
                     Param::Int(*visible_at),
                     Param::Int(now),
                     Param::Text(body),
-                ];
-                tx.execute(sql, &params)?;
-            }
-            Ok(())
+                ]
+            });
+            tx.execute_each(sql, sets).map(drop)
         }
         Dialect::Postgres => {
             let queues: Vec<_> = rows.iter().map(|row| Some(row.0)).collect();
@@ -221,11 +220,10 @@ pub(super) fn delete(tx: &mut Tx<'_>, queue: &Queue, held: &Held) -> Result<usiz
     match tx.dialect() {
         Dialect::Sqlite => {
             let sql = "DELETE FROM queue_messages WHERE queue = $1 AND id = $2 AND receives = $3";
-            let mut count = 0;
-            for (id, receives) in held.pairs() {
-                count += tx.execute(sql, &[name, Param::Text(id), Param::Int(receives)])?;
-            }
-            Ok(count as usize)
+            let sets = held
+                .pairs()
+                .map(|(id, receives)| vec![name, Param::Text(id), Param::Int(receives)]);
+            Ok(tx.execute_each(sql, sets)?.into_iter().sum::<u64>() as usize)
         }
         Dialect::Postgres => {
             let (ids, receives) = held.columns();

@@ -140,9 +140,10 @@ async fn take(
     request: Receive,
 ) -> Result<Vec<Delivery>, QueueError> {
     let now = queues.now();
-    let taken = queues
-        .database
-        .write_committed(move |tx| rows::take(tx, queue, request.max, request.lease, now));
+    let database =
+        if queue.is_awaited { queues.database.urgent() } else { queues.database.clone() };
+    let taken =
+        database.write_committed(move |tx| rows::take(tx, queue, request.max, request.lease, now));
     let rows::Taken { deliveries, worn_out } = taken.await.map_err(queue_error)?;
     queues.busy.note(queue, deliveries.len() == request.max);
     queues.worn_out.note(queue, worn_out);

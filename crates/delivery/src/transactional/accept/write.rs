@@ -21,7 +21,8 @@ type Answer = Result<Accepted, AcceptError>;
 pub(super) async fn write_down(cx: &Cx, fresh: Vec<New>) -> Vec<Answer> {
     let (within, count) = (cx.clone(), fresh.len());
     // The unique key decides, not a look beforehand: so each statement is right by itself.
-    let write = cx.database().write_committed(move |tx| write_all(tx, &within, &fresh));
+    let database = cx.database().urgent();
+    let write = database.write_committed(move |tx| write_all(tx, &within, &fresh));
     match write.await {
         Ok(answers) => answers,
         Err(error) => (0..count).map(|_| Err(error.clone().into())).collect(),

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::TransactionalEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
-use tidings_kernel::{Accepted, EmailAddress, SendError, Sender};
+use tidings_kernel::{Accepted, EmailAddress, Lane, SendError, Sender};
 use tidings_sql::{DatabaseError, Tx};
 use tokio::sync::Semaphore;
 
@@ -222,7 +222,11 @@ impl Worker {
     async fn claim(&self, row: &Sendable, ready: &Ready) -> Result<bool, DatabaseError> {
         let (row, node, now) = (row.clone(), self.settings.node.clone(), self.access.now());
         let (content, message_id) = (ready.content.clone(), ready.message_id.clone());
-        let claim = self.mark(move |tx| {
+        let database = match row.purpose.lane() {
+            Lane::Transactional => self.access.database().urgent(),
+            Lane::Campaign => self.access.database().clone(),
+        };
+        let claim = database.write_committed(move |tx| {
             let frozen = Frozen {
                 subject: &content.subject,
                 html: content.html.as_deref(),

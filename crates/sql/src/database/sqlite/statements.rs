@@ -51,6 +51,20 @@ pub(in crate::database) fn query_each(
     Ok(found)
 }
 
+/// The first column of the first row of the same statement with one set of values after the other, if there is a row.
+pub(in crate::database) fn first_text_each<'a, const N: usize>(
+    connection: &Connection,
+    sql: &str,
+    sets: impl Iterator<Item = [Param<'a>; N]>,
+) -> Result<Vec<Option<String>>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let run = |params: [Param<'a>; N]| {
+        bind(&mut statement, &params)?;
+        statement.raw_query().next()?.map(|row| row.get(0)).transpose()
+    };
+    sets.map(run).collect()
+}
+
 fn fetch(
     statement: &mut CachedStatement<'_>,
     params: &[Param<'_>],
@@ -89,7 +103,7 @@ fn bind(statement: &mut CachedStatement<'_>, params: &[Param<'_>]) -> Result<()>
 mod tests {
     use rusqlite::Connection;
 
-    use super::{execute, query, query_each};
+    use super::{execute, first_text_each, query, query_each};
     use crate::database::tx::{Cell, Param};
 
     fn first(sql: &str, params: &[Param<'_>]) -> rusqlite::Result<Vec<Cell>> {
@@ -110,6 +124,16 @@ mod tests {
         assert!(first("SELECT $1, $2", &[Param::Int(1)]).is_err());
         assert!(first("SELECT $1, 1", &[Param::Int(1), Param::Int(2)]).is_err());
         assert!(first("SELECT 1, 2", &[]).is_ok());
+    }
+
+    #[test]
+    fn each_set_of_values_has_its_own_answer() {
+        let connection = Connection::open_in_memory().unwrap();
+        execute(&connection, "CREATE TABLE t (a, b)", &[]).unwrap();
+        execute(&connection, "INSERT INTO t VALUES (1, 'x'), (3, 'y')", &[]).unwrap();
+        let sets = [1, 2, 3].map(|a| [Param::Int(a)]).into_iter();
+        let told = first_text_each(&connection, "SELECT b FROM t WHERE a = $1", sets).unwrap();
+        assert_eq!(told, [Some("x".to_owned()), None, Some("y".to_owned())]);
     }
 
     #[test]
