@@ -31,7 +31,7 @@ struct Sizes {
 pub(crate) async fn run(quick: bool) -> anyhow::Result<Report> {
     let sizes = if quick {
         let span = Duration::from_secs(2);
-        Sizes { span, users: 500, messages: 2_000, streams: 1_000, pushes: 200 }
+        Sizes { span, users: 2_000, messages: 2_000, streams: 1_000, pushes: 200 }
     } else {
         let span = Duration::from_secs(8);
         Sizes { span, users: 2_000, messages: 10_000, streams: 10_000, pushes: 2_000 }

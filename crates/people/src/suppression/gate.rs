@@ -81,9 +81,12 @@ impl Gate {
     ) -> Result<Vec<Looked>, StorageError> {
         let items = cx.items().await?;
         let mut looked = Vec::with_capacity(people.len());
+        // Whose profile is known has a key less.
+        let all_loaded = people.iter().all(|(_, loaded)| *loaded != Loaded::NotYet);
+        let keys = 2 + usize::from(self.0.is_some()) - usize::from(all_loaded);
         let mut people = people.into_iter().peekable();
         while people.peek().is_some() {
-            let some: Vec<_> = people.by_ref().take(MAX_BATCH_GET / 3).collect();
+            let some: Vec<_> = people.by_ref().take(MAX_BATCH_GET / keys).collect();
             let mut wanted = Vec::new();
             for (email, loaded) in &some {
                 let skipped = usize::from(matches!(loaded, Loaded::Profile(_)));

@@ -77,7 +77,7 @@ pub(super) async fn list(
         next_cursor: page.next.map(|cursor| cursor.to_string()),
         counts: CountsBody::new(page.counts, visit.user(&v1)),
     });
-    v1.pages.keep(name, rev, (cx.now(), first_expires), answer.clone());
+    v1.pages.keep(&name, rev, (cx.now(), first_expires), answer.clone());
     Ok(answer.unless_known(&headers))
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn counts(
         return Ok(kept.unless_known(&headers));
     }
     let answer = Answer::new(&CountsBody::new(open.counts(), visit.user(&v1)));
-    v1.pages.keep(name, rev, (cx.now(), None), answer.clone());
+    v1.pages.keep(&name, rev, (cx.now(), None), answer.clone());
     Ok(answer.unless_known(&headers))
 }
 
