@@ -1,22 +1,19 @@
 //! `tidings messages`: transactional mail, for operators.
 
+mod send;
 mod shown;
 
 use clap::{Args, Subcommand, ValueEnum};
-use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 use tidings_access::{ClientId, Cx, Limit, Slug, clients};
-use tidings_delivery::eligibility::Verdict;
 use tidings_delivery::ledger::Source;
-use tidings_delivery::templates::Templates;
 use tidings_delivery::transactional::{
-    self, AcceptError, CancelError, Content, Find, FindError, List, MessageId, Messages, Send,
-    Settle, SettleError, Settled, Status, Tracking,
+    self, CancelError, Find, FindError, List, MessageId, Settle, SettleError, Settled, Status,
 };
 use tidings_kernel::{EmailAddress, Workspace};
 use tidings_signals::queries;
 
-use self::shown::{AcceptedShown, MessageShown};
+use self::send::SendArgs;
+use self::shown::MessageShown;
 use crate::config::Config;
 use crate::events_command::EventShown;
 use crate::failure::Failure;
@@ -27,7 +24,9 @@ use crate::open::{Open, layout};
 Examples:
   tidings messages send ada@example.org --client shop --subject 'Hello {{ name }}' --text 'It works.' --context '{\"name\":\"Ada\"}'
   tidings messages send ada@example.org --client shop --template password-reset --key reset-42
+  tidings messages send ada@example.org --client shop --template invoice --attach invoice.pdf --reply-to billing@example.org
   tidings messages list --client shop --status failed
+  tidings messages list --client shop --to ada@example.org
   tidings messages dry-run ada@example.org --client shop --template password-reset
   tidings messages show 17
   tidings messages events 17
@@ -76,6 +75,9 @@ enum MessagesCommand {
         /// Only those of this sequence
         #[arg(long)]
         sequence: Option<Slug>,
+        /// Only those to this address
+        #[arg(long, value_name = "ADDRESS")]
+        to: Option<EmailAddress>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
@@ -99,52 +101,11 @@ enum MessagesCommand {
     },
 }
 
-#[derive(Debug, Args)]
-struct SendArgs {
-    /// To whom
-    to: EmailAddress,
-    /// The client that sends
-    #[arg(long)]
-    client: Slug,
-    /// The key of a stored template
-    #[arg(long, required_unless_present = "subject", conflicts_with_all = ["subject", "html", "text"])]
-    template: Option<String>,
-    /// The subject, as Liquid
-    #[arg(long)]
-    subject: Option<String>,
-    /// The HTML body, as Liquid
-    #[arg(long)]
-    html: Option<String>,
-    /// The text body, as Liquid
-    #[arg(long)]
-    text: Option<String>,
-    /// Variables, as a JSON object
-    #[arg(long, value_name = "JSON", value_parser = object)]
-    context: Option<Map<String, Value>>,
-    /// One of the client's senders [default: the template's, or the client's default]
-    #[arg(long)]
-    sender: Option<Slug>,
-    /// Sending again with the same key changes nothing
-    #[arg(long)]
-    key: Option<String>,
-    /// When, within a year [default: now]
-    #[arg(long, value_name = "TIME")]
-    at: Option<Timestamp>,
-    /// Leave links as they are, and add no pixel
-    #[arg(long)]
-    no_tracking: bool,
-}
-
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Became {
     Sent,
     Failed,
     Resend,
-}
-
-fn object(text: &str) -> Result<Map<String, Value>, String> {
-    serde_json::from_str(text)
-        .map_err(|_| "use a JSON object such as {\"name\":\"Ada\"}".to_owned())
 }
 
 pub(crate) async fn run(args: MessagesArgs, config: &Config) -> Result<(), Failure> {
@@ -160,17 +121,17 @@ pub(crate) async fn run(args: MessagesArgs, config: &Config) -> Result<(), Failu
 async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     let find = |id: i64| Find { id: MessageId::from(id), client: None };
     match command {
-        MessagesCommand::Send(args) => send(open, cx, *args).await,
-        MessagesCommand::DryRun(args) => dry_run(open, cx, *args).await,
+        MessagesCommand::Send(args) => send::send(open, cx, *args).await,
+        MessagesCommand::DryRun(args) => send::dry_run(open, cx, *args).await,
         MessagesCommand::Events { id } => events(open, cx, find(id)).await,
         MessagesCommand::Show { id } => {
             let found = transactional::show(cx, find(id)).await.map_err(missing)?;
             open.print(&MessageShown::from(found))
         }
-        MessagesCommand::List { client, status, sequence, limit } => {
+        MessagesCommand::List { client, status, sequence, to, limit } => {
             let client = the_client(cx, client).await?;
             let sequence = sequence.map(|sequence| sequence.to_string());
-            let which = List { client, status, sequence, after: None, limit: Limit::MAX };
+            let which = List { client, status, sequence, to, after: None, limit: Limit::MAX };
             list(open, cx, which, limit).await
         }
         MessagesCommand::Cancel { id } => {
@@ -191,39 +152,6 @@ async fn answer(command: MessagesCommand, open: &Open, cx: &Cx) -> Result<(), Fa
     }
 }
 
-async fn send(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
-    let send = asked(cx, args).await?;
-    let accepted = Messages::new(Templates::default()).accept(cx, send).await;
-    open.print(&AcceptedShown::from(accepted.map_err(not_accepted)?))
-}
-
-async fn dry_run(open: &Open, cx: &Cx, args: SendArgs) -> Result<(), Failure> {
-    // Whether its key was used before says nothing of the mail.
-    let send = Send { idempotency_key: None, ..asked(cx, args).await? };
-    let made = Messages::new(Templates::default()).dry_run(cx, &send).await;
-    let made = made.map_err(not_accepted)?;
-    open.print(&json!({
-        "would_deliver": made.would_deliver(),
-        "reason": reason(&made.decision.verdict),
-        "from_email": made.from_email,
-        "from_name": made.from_name,
-        "reply_to": made.reply_to,
-        "template_version": made.template_version,
-        "subject": made.rendered.subject,
-        "html": made.rendered.html,
-        "text": made.rendered.text,
-    }))
-}
-
-/// Why it would not go out now.
-fn reason(verdict: &Verdict) -> Option<&'static str> {
-    match verdict {
-        Verdict::Send => None,
-        Verdict::Skip(reason) => Some(reason.as_str()),
-        Verdict::Defer { reason, .. } => Some(reason.as_str()),
-    }
-}
-
 async fn events(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {
     let message = transactional::show(cx, find).await.map_err(missing)?.message;
     let source = Source::Transactional(find.id.get());
@@ -236,29 +164,6 @@ async fn events(open: &Open, cx: &Cx, find: Find) -> Result<(), Failure> {
         }
     }
     out.finish()
-}
-
-async fn asked(cx: &Cx, args: SendArgs) -> Result<Send, Failure> {
-    if let Some(key) = &args.key {
-        transactional::check_key(key).map_err(|wrong| Failure::usage(wrong.message))?;
-    }
-    let client = the_client(cx, args.client).await?;
-    let content = match args.template {
-        Some(key) => Content::Template(key),
-        None => Content::Inline {
-            subject: args.subject.unwrap_or_default(),
-            html: args.html,
-            text: args.text,
-        },
-    };
-    Ok(Send {
-        context: args.context.unwrap_or_default(),
-        sender: args.sender,
-        idempotency_key: args.key,
-        scheduled_at: args.at,
-        tracking: if args.no_tracking { Tracking::Off } else { Tracking::On },
-        ..Send::of(client, args.to, content)
-    })
 }
 
 async fn list(open: &Open, cx: &Cx, which: List, limit: usize) -> Result<(), Failure> {
@@ -299,19 +204,6 @@ async fn the_client(cx: &Cx, slug: Slug) -> Result<ClientId, Failure> {
         clients::FindError::Store(_) => error.into(),
     })?;
     Ok(found.id)
-}
-
-fn not_accepted(error: AcceptError) -> Failure {
-    match error {
-        AcceptError::Invalid(_)
-        | AcceptError::NoTemplate(_)
-        | AcceptError::NoVersion(..)
-        | AcceptError::KeyReused(_)
-        | AcceptError::InFlight
-        | AcceptError::BatchSize => Failure::from(error)
-            .hint("`tidings senders list` and `tidings templates list` show what there is"),
-        AcceptError::Store(error) => error.into(),
-    }
 }
 
 fn missing(error: FindError) -> Failure {

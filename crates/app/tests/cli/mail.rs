@@ -185,6 +185,54 @@ fn mail_over_smtp_is_signed_paced_and_comes_back_to_the_return_path() {
 }
 
 #[test]
+fn a_message_from_the_command_line_has_all_that_one_of_the_api_can_have() {
+    let world = begun();
+    world.ok(&["senders", "add", "news", "--from", "news@example.org"]);
+    world.write("Rechnung 17.pdf", "%PDF-1.7");
+    let send = ["messages", "send", "ada@example.net", "--client", "app", "--subject", "Order 17"];
+    let more = ["--text", "It left.", "--attach", "Rechnung 17.pdf", "--header", "X-Order: 17: b"];
+    let others =
+        ["--cc", "bob@example.net", "--bcc", "eve@example.net", "--reply-to", "help@example.org"];
+    world.ok(&[&send[..], &more, &others, &["--metadata", r#"{"order":17}"#]].concat());
+    let missing = world.run(&[&send[..], &["--text", "x", "--attach", "none.pdf"]].concat());
+    assert_eq!(missing.code, 1);
+    assert!(missing.stderr.contains("none.pdf could not be read"), "{}", missing.stderr);
+    let nameless = world.run(&[&send[..], &["--text", "x", "--header", "X-Order"]].concat());
+    assert_eq!(nameless.code, 2);
+    world.ok(&[
+        "messages",
+        "send",
+        "bob@example.net",
+        "--client",
+        "app",
+        "--subject",
+        "2",
+        "--text",
+        "x",
+    ]);
+    let mut server = world.serve(&["--roles", "worker"]);
+    server.wait_for_line("Message 1 accepted by capture");
+    server.stop();
+    let captured = world.ok(&["mail", "list"]);
+    let of_ada = captured.lines().map(json).find(|one| one["subject"] == "Order 17").unwrap();
+    let raw = world.ok(&["mail", "show", &of_ada["id"].to_string(), "--raw"]);
+    for part in [
+        "X-Order: 17: b",
+        "Reply-To: <help@example.org>",
+        "Cc: <bob@example.net>",
+        "Content-Type: application/pdf",
+        "Rechnung 17.pdf",
+        "JVBERi0xLjc=",
+    ] {
+        assert!(raw.contains(part), "{part}: {raw}");
+    }
+    assert!(!raw.contains("eve@"), "{raw}");
+    let listed = world.ok(&["messages", "list", "--client", "app", "--to", "Ada@Example.net"]);
+    let listed: Vec<_> = listed.lines().map(json).collect();
+    assert_eq!((listed.len(), &listed[0]["metadata"]["order"]), (1, &17.into()));
+}
+
+#[test]
 fn what_is_captured_is_not_signed() {
     let mut world = begun();
     signing(&mut world);

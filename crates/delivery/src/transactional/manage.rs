@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use tidings_access::{Change, ClientId, Cx, Limit, Page, StorageError};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
-use tidings_kernel::TimerChange;
-use tidings_people::contacts::ERASED_KEY;
+use tidings_kernel::{EmailAddress, TimerChange};
+use tidings_people::contacts::{ERASED_KEY, with_person};
 use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
 
 use super::reminder;
@@ -50,6 +50,8 @@ pub struct List {
     pub status: Option<Status>,
     /// Only those of this sequence.
     pub sequence: Option<String>,
+    /// Only those to this address.
+    pub to: Option<EmailAddress>,
     /// The last one of the page before.
     pub after: Option<MessageId>,
     pub limit: Limit,
@@ -85,19 +87,28 @@ pub async fn list(cx: &Cx, list: List) -> Result<Page<Message, MessageId>, Datab
         let after = list.after.map_or(i64::MAX, MessageId::get);
         // Written out, so that the index of the statuses serves.
         let status = list.status.map(|status| format!(" AND status = '{status}'"));
-        let sequence = list.sequence.as_deref();
-        let sql = format!(
-            "{SELECT} WHERE workspace_id = $1 AND client_id = $2 AND id < $3{}{} ORDER BY id DESC LIMIT $4",
-            status.unwrap_or_default(),
-            sequence.map_or("", |_| " AND sequence_id = $5"),
-        );
         let mut params = vec![
             Param::Int(workspace),
             Param::Int(list.client.get()),
             Param::Int(after),
             Param::Int(list.limit.and_one()),
         ];
-        params.extend(sequence.map(Param::Text));
+        let mut clauses = status.unwrap_or_default();
+        if let Some(sequence) = &list.sequence {
+            params.push(Param::Text(sequence));
+            clauses += &format!(" AND sequence_id = ${}", params.len());
+        }
+        // One person has few messages: they are found by him, and not by going through all of the client's.
+        let (mut person, mut id) = (String::new(), "id");
+        if let Some(to) = &list.to {
+            params.push(Param::Text(to.as_str()));
+            let place = format!("${}", params.len());
+            (person, id) = (with_person(&place), "id + 0");
+            clauses += &format!(" AND email = {place} AND lead_id IN (SELECT id FROM person)");
+        }
+        let sql = format!(
+            "{person} {SELECT} WHERE workspace_id = $1 AND client_id = $2 AND {id} < $3{clauses} ORDER BY {id} DESC LIMIT $4"
+        );
         let found = tx.query(&sql, &params)?.iter().map(store::read).collect::<Result<_, _>>()?;
         Ok(Page::cut(found, list.limit, |message: &Message| message.id))
     });

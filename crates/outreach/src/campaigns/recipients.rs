@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Cx, Limit, Page};
 use tidings_kernel::EmailAddress;
-use tidings_people::contacts::ContactId;
+use tidings_people::contacts::{ContactId, with_person};
 use tidings_people::export::guarded;
 use tidings_people::keys::time;
 use tidings_sql::{DatabaseError, Param, Row, Tx};
@@ -147,14 +147,6 @@ const COLUMNS: &str = "r.id, r.lead_id, r.email, r.status, r.skip_reason, r.fail
     r.handed_at, r.sent_at, r.delivered_at, r.bounced_at, r.complained_at, r.first_opened_at, r.first_clicked_at,
     r.unsubscribed_at, r.batch_id";
 
-/// Everybody who is the same person as whoever has an address. An address goes along when somebody becomes one with another
-/// contact, and his row stays: so it is looked for with all who were merged into whoever has the address now.
-const PERSON: &str = "WITH RECURSIVE person (id) AS (
-        SELECT lead_id FROM channel_identities WHERE workspace_id = $1 AND channel = 'email' AND value = {email}
-        UNION
-        SELECT l.id FROM leads l JOIN person p ON l.merged_into_id = p.id
-    )";
-
 /// In the order of their ids, after one of them.
 pub(super) fn select(
     tx: &mut Tx<'_>,
@@ -223,7 +215,7 @@ impl<'a> Asked<'a> {
         }
         if let Some(email) = &filter.email {
             let place = self.place(Param::Text(email.as_str()));
-            self.person = PERSON.replace("{email}", &place);
+            self.person = with_person(&place);
             self.and("r.lead_id IN (SELECT id FROM person)");
         }
     }

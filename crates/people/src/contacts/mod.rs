@@ -42,7 +42,7 @@ pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};
 pub(crate) use store::MAX_ADDRESSES;
-pub use store::{KnownBy, attach, ensure, make};
+pub use store::{KnownBy, attach, ensure, make, with_person};
 pub use user_ids::{MAX_USER_ID, learn_user_id, of_user_id, user_ids};
 pub use values::check_name as check_attribute_name;
 pub use values::{

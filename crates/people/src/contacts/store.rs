@@ -13,6 +13,19 @@ use crate::segments;
 /// So many addresses of one person are looked at: marked when he leaves, and cleaned when he is erased.
 pub(crate) const MAX_ADDRESSES: i64 = 1000;
 
+/// `WITH` everybody, as `person (id)`, who is the same person as whoever has the address that stands in this place; the workspace is `$1`.
+/// An address goes along when somebody becomes one with another contact, and rows about him stay: so they are looked for with all who
+/// were merged into whoever has the address now.
+pub fn with_person(address: &str) -> String {
+    format!(
+        "WITH RECURSIVE person (id) AS (
+             SELECT lead_id FROM channel_identities WHERE workspace_id = $1 AND channel = 'email' AND value = {address}
+             UNION
+             SELECT l.id FROM leads l JOIN person p ON l.merged_into_id = p.id
+         )"
+    )
+}
+
 /// What the relations say of the person with an address.
 #[derive(Debug, Clone)]
 pub(crate) struct Known {

@@ -14,6 +14,7 @@ use crate::transactional::{
 each_store!(
     a_client_sees_no_other_client_s_message,
     a_list_has_the_newest_first_and_can_be_filtered,
+    a_list_is_of_one_person_page_after_page,
     what_is_queued_can_be_cancelled_and_is_never_sent,
     what_is_scheduled_can_be_cancelled,
     what_is_being_sent_or_was_sent_cannot_be_cancelled,
@@ -56,6 +57,7 @@ async fn a_list_has_the_newest_first_and_can_be_filtered(bed: &Bed) {
         client: world.client,
         status: None,
         sequence: None,
+        to: None,
         after: None,
         limit: Limit::try_from(2).unwrap(),
     };
@@ -74,6 +76,43 @@ async fn a_list_has_the_newest_first_and_can_be_filtered(bed: &Bed) {
     assert_eq!(cancelled.items.iter().map(|one| one.id).collect::<Vec<_>>(), [ids[3]]);
     let foreign = List { client: ClientId::from(999), ..all };
     assert!(list(&bed.cx().await, foreign).await.unwrap().items.is_empty());
+}
+
+async fn a_list_is_of_one_person_page_after_page(bed: &Bed) {
+    let world = World::new(bed).await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(world.accepted("ada@example.org").await);
+        world.accepted("bob@example.org").await;
+    }
+    ids.reverse();
+    cancel(&bed.cx().await, find(ids[0])).await.unwrap();
+    let of = |to: &str| List {
+        client: world.client,
+        status: None,
+        sequence: None,
+        to: Some(to.parse().unwrap()),
+        after: None,
+        limit: Limit::try_from(2).unwrap(),
+    };
+    let first = list(&bed.cx().await, of("Ada@Example.org")).await.unwrap();
+    let rest = List { after: first.next, ..of("ada@example.org") };
+    let rest = list(&bed.cx().await, rest).await.unwrap();
+    let seen: Vec<_> = first.items.iter().chain(&rest.items).map(|one| one.id).collect();
+    assert_eq!((seen, rest.next), (ids.clone(), None));
+    let cancelled = List { status: Some(Status::Cancelled), ..of("ada@example.org") };
+    let cancelled = list(&bed.cx().await, cancelled).await.unwrap();
+    assert_eq!(cancelled.items.iter().map(|one| one.id).collect::<Vec<_>>(), [ids[0]]);
+    assert!(list(&bed.cx().await, of("eve@example.org")).await.unwrap().items.is_empty());
+    // Who became one with another person keeps his messages.
+    world
+        .run(
+            "UPDATE leads SET merged_into_id = (SELECT MAX(id) FROM leads) WHERE id = (SELECT MIN(id) FROM leads)",
+        )
+        .await;
+    world.run("UPDATE channel_identities SET lead_id = (SELECT MAX(id) FROM leads)").await;
+    let merged = list(&bed.cx().await, of("ada@example.org")).await.unwrap();
+    assert_eq!(merged.items.iter().map(|one| one.id).collect::<Vec<_>>(), ids[..2]);
 }
 
 async fn what_is_queued_can_be_cancelled_and_is_never_sent(bed: &Bed) {

@@ -336,6 +336,7 @@ async fn the_list_shows_those_of_one_sequence(bed: &Bed) {
         client: world.client,
         status: Some(Status::Queued),
         sequence: Some(sequence.to_owned()),
+        to: None,
         after: None,
         limit: Limit::MAX,
     };

@@ -13,6 +13,7 @@ use tidings_delivery::transactional::{
     self, AcceptError, CancelError, Find, FindError, List, MAX_KEY, MessageId, Settle, SettleError,
     Status, Wrong,
 };
+use tidings_kernel::EmailAddress;
 use tidings_signals::replies::ReceiveError;
 use tidings_signals::{queries, tracking};
 
@@ -32,6 +33,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 pub(super) struct Which {
     status: Option<Status>,
     sequence: Option<Slug>,
+    to: Option<EmailAddress>,
     after: Option<MessageId>,
     limit: Limit,
 }
@@ -171,6 +173,7 @@ pub(super) async fn dry_run(
     params(
         ("status" = Option<String>, Query, description = "Only those with this status", pattern = "^(queued|claimed|sent|failed|skipped|cancelled|uncertain|delivered|bounced|complained)$"),
         ("sequence" = Option<String>, Query, description = "Only those of this sequence", pattern = "^[a-z0-9][a-z0-9-]{0,39}$"),
+        ("to" = Option<String>, Query, description = "Only those to this address", format = Email),
         ("limit" = Option<i64>, Query, description = "1 to 100, default 50", minimum = 1, maximum = 100),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before")
     ),
@@ -185,9 +188,9 @@ pub(super) async fn list(
     who: Needs<Read>,
     Params(which): Params<Which>,
 ) -> Result<Json<ListBody<MessageBody>>, Problem> {
-    let Which { status, sequence, after, limit } = which;
+    let Which { status, sequence, to, after, limit } = which;
     let sequence = sequence.map(|sequence| sequence.to_string());
-    let list = List { client: who.caller().client_id, status, sequence, after, limit };
+    let list = List { client: who.caller().client_id, status, sequence, to, after, limit };
     Ok(ListBody::answer(transactional::list(&v1.cx(&who), list).await?))
 }
 
@@ -381,8 +384,9 @@ fn one_wrong(field: &str, message: &str) -> Problem {
 impl FromFields for Which {
     fn from_fields(fields: &mut Fields) -> Option<Self> {
         let (status, sequence) = (fields.optional("status"), fields.optional("sequence"));
+        let to = fields.optional("to");
         let Listing { after, limit } = Listing::from_fields(fields)?;
-        Some(Self { status: status?, sequence: sequence?, after, limit })
+        Some(Self { status: status?, sequence: sequence?, to: to?, after, limit })
     }
 }
 
