@@ -1,9 +1,10 @@
 //! The worker of `campaign-email`: from a batch of rows to the provider, each once.
 //!
 //! Here: what is to be done with a batch (this file), what it needs to know (`load`), whom it hands over and when
-//! (`hand_over`), their letters (`paper`), what is written down in one commit (`entry`) and each change of the rows
-//! (`marks`), what is decided (`rules`), and what a person can do about what nobody knows (`settle`). Not here: which
-//! batches there are and when they go (`batches`), and how one message is sent (`delivery::transactional`).
+//! (`hand_over`), how many at once (`places`), their letters (`paper`), what is written down in one commit (`entry`) and
+//! each change of the rows (`marks`), what is decided (`rules`), and what a person can do about what nobody knows
+//! (`settle`). Not here: which batches there are and when they go (`batches`), and how one message is sent
+//! (`delivery::transactional`).
 //!
 //! Everything that can go wrong before the provider is called happens before the claim; the claim, which also says that
 //! somebody is being handed over, is the last commit before the call. So a crash leaves each recipient either untouched or
@@ -14,6 +15,7 @@ mod hand_over;
 mod load;
 mod marks;
 mod paper;
+mod places;
 mod rules;
 mod settle;
 #[cfg(test)]
@@ -46,6 +48,7 @@ use hand_over::{HandOver, Stop};
 use load::{Addressed, Loaded, Recipient};
 use marks::Given;
 use paper::{Desk, Paper, Papers, Person};
+use places::Places;
 use rules::Step;
 
 pub use settle::{
@@ -82,7 +85,8 @@ pub struct Settings {
     pub node: String,
     /// How long the send log is kept, if not for ever.
     pub ttl_days: Option<u32>,
-    /// How many of a batch are handed over at once. After a crash so many are uncertain at most.
+    /// How many of a batch are handed over at once, if the provider carries as many. After a crash so many of each batch
+    /// are uncertain at most.
     pub at_once: usize,
 }
 
@@ -96,6 +100,7 @@ pub struct Worker {
     pace: Arc<Pace>,
     settings: Settings,
     papers: Papers,
+    places: Arc<Places>,
     /// When it is to stop, if anybody says so.
     stop: Option<tidings_jobs::Stop>,
     /// A campaign stays in its workspace, so that is looked up once.
@@ -111,8 +116,20 @@ enum Next {
 impl Worker {
     pub fn new(tools: Tools) -> Self {
         let Tools { access, templates, links, sender, pace, settings } = tools;
-        let (papers, workspaces) = (Papers::default(), Arc::default());
-        Self { access, templates, links, sender, pace, settings, papers, stop: None, workspaces }
+        let places = Arc::new(Places::new(settings.at_once, sender.at_once()));
+        let (papers, stop, workspaces) = (Papers::default(), None, Arc::default());
+        Self {
+            access,
+            templates,
+            links,
+            sender,
+            pace,
+            settings,
+            papers,
+            places,
+            stop,
+            workspaces,
+        }
     }
 
     /// One that hands nothing more over once it is to stop. What it has handed over by then it writes down, and its
@@ -258,6 +275,7 @@ impl Worker {
             true => Written::default(),
             false => hand_over.commit().await?,
         };
+        hand_over.leave();
         let known = seen.sent.len() + hand_over.taken;
         let mut lines = std::mem::take(&mut hand_over.lines);
         if !lines.is_empty() {

@@ -5,6 +5,7 @@ mod consent;
 mod crash;
 mod logs;
 mod merged;
+mod places;
 mod stories;
 mod turned_away;
 mod waiting;
@@ -275,13 +276,17 @@ async fn worker(bed: &Bed, provider: &Arc<Provider>, node: &str) -> Worker {
 }
 
 async fn worker_on(access: Access, provider: &Arc<Provider>, node: &str) -> Worker {
+    worker_over(access, Arc::clone(provider) as Arc<dyn Sender>, node).await
+}
+
+async fn worker_over(access: Access, sender: Arc<dyn Sender>, node: &str) -> Worker {
     let now = access.now();
     let links = Links::load(access.database(), "https://mail.example.org", now).await.unwrap();
     Worker::new(Tools {
         access,
         templates: Templates::default(),
         links,
-        sender: Arc::clone(provider) as Arc<dyn Sender>,
+        sender,
         pace: Arc::new(Pace::new(100_000, now)),
         settings: Settings { node: node.to_owned(), ttl_days: None, at_once: AT_ONCE },
     })
