@@ -22,6 +22,7 @@ mod settle;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, btree_map};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -105,6 +106,11 @@ pub struct Worker {
     stop: Option<tidings_jobs::Stop>,
     /// A campaign stays in its workspace, so that is looked up once.
     workspaces: Arc<Mutex<HashMap<i64, i64>>>,
+    /// How often batches were looked at.
+    looks: Arc<AtomicU64>,
+    /// For tests: nobody hears of the commit with the so-many-th claims.
+    #[cfg(test)]
+    unheard: Arc<std::sync::atomic::AtomicIsize>,
 }
 
 /// What came of one look at a batch.
@@ -129,6 +135,9 @@ impl Worker {
             places,
             stop,
             workspaces,
+            looks: Arc::default(),
+            #[cfg(test)]
+            unheard: Arc::default(),
         }
     }
 
@@ -136,6 +145,11 @@ impl Worker {
     /// batches go back to the queue.
     pub fn until(self, stop: tidings_jobs::Stop) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// Names one look at a batch in its claims, so that it knows them from those of any other look on any node.
+    fn claimant(&self) -> String {
+        format!("{}/{}", self.settings.node, self.looks.fetch_add(1, Ordering::Relaxed))
     }
 
     fn is_stopped(&self) -> bool {
@@ -239,7 +253,7 @@ impl Worker {
             number,
             batch_id,
             rows,
-            node: self.settings.node.clone(),
+            claimant: self.claimant(),
             provider: self.sender.name(),
         });
         let seen = Seen::of(&run.rows, cx.now());
@@ -418,11 +432,12 @@ impl Worker {
         Ok(Arms(arms))
     }
 
-    /// Writes an entry down, however the database stumbles: without it those are uncertain whose answers it has.
+    /// Writes an entry down, however the database stumbles: without it those are uncertain whose answers it has. If nobody
+    /// hears whether those were claimed whom it claims, they are let go, and not left to be called uncertain.
     async fn write(&self, run: &Arc<Run>, entry: Entry) -> Result<Written, StorageError> {
         let entry = Arc::new(entry);
         let mut which = Try::First;
-        let write = || {
+        let mut write = || {
             let (entry, run) = (Arc::clone(&entry), Arc::clone(run));
             let this = std::mem::replace(&mut which, Try::Again);
             async move {
@@ -430,14 +445,20 @@ impl Worker {
                 let cx = self.access.working_for(run.campaign.workspace).await?;
                 let cx = cx.ok_or(DatabaseError::NoRow)?;
                 let write = move |tx: &mut Tx<'_>| entry.write(tx, &cx, &run, this);
-                Ok(self.access.database().write_committed(write).await?)
+                let written = self.access.database().write_committed(write).await?;
+                #[cfg(test)]
+                self.lose(&written)?;
+                Ok(written)
             }
         };
-        let written = if entry.answers.is_empty() {
-            let mut write = write;
-            write().await?
-        } else {
-            insist(&self.access, write).await?
+        let written = match entry.answers.is_empty() {
+            true => match write().await {
+                Err(StorageError::Relations(DatabaseError::Uncertain(_))) => {
+                    insist(&self.access, write).await?
+                }
+                done => done?,
+            },
+            false => insist(&self.access, write).await?,
         };
         for id in &written.uncertain {
             tracing::warn!(recipient.id = id, "Nobody knows whether recipient {id} was sent to");

@@ -8,10 +8,12 @@ mod merged;
 mod places;
 mod stories;
 mod turned_away;
+mod unheard;
 mod waiting;
 mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -31,6 +33,7 @@ use tidings_people::{contacts, keys};
 use tidings_sql::{Database, DatabaseError, Row, Tx};
 use tidings_testbed::Bed;
 
+use super::entry::Written;
 use super::{Settings, Tools, Worker};
 use crate::campaigns::batches::batch_id;
 use crate::campaigns::{CampaignId, Status, store};
@@ -290,6 +293,16 @@ async fn worker_over(access: Access, sender: Arc<dyn Sender>, node: &str) -> Wor
         pace: Arc::new(Pace::new(100_000, now)),
         settings: Settings { node: node.to_owned(), ttl_days: None, at_once: AT_ONCE },
     })
+}
+
+impl Worker {
+    /// The answer to a commit is lost on its way, if it is the one.
+    pub(super) fn lose(&self, written: &Written) -> Result<(), DatabaseError> {
+        if written.claimed.is_empty() || self.unheard.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return Ok(());
+        }
+        Err(DatabaseError::Uncertain(Arc::new(std::fmt::Error)))
+    }
 }
 
 fn audience_id(audience: &Audience) -> i64 {
