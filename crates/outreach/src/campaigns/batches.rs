@@ -241,8 +241,8 @@ fn stopped_by(
     reasons: &[&'static str],
 ) -> Result<Option<&'static str>, DatabaseError> {
     for reason in reasons {
-        // It is sending: if it was paused for that once, somebody has resumed it.
-        if !store::was_paused_for(tx, cx, campaign.id, reason)? {
+        // It is sending: if it has stopped for that once, somebody has resumed it.
+        if !store::has_stopped_for(tx, cx, campaign.id, reason)? {
             return Ok(Some(reason));
         }
     }

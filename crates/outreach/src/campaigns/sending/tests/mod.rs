@@ -167,7 +167,7 @@ impl<'a> World<'a> {
     /// As if somebody had let it go on after too many bounces.
     async fn take_brake_off(&self) {
         let sql = "INSERT INTO campaign_moves (workspace_id, campaign_id, status, reason, actor, happened_at)
-                   SELECT workspace_id, id, 'paused', 'bounces', 'test', 1 FROM campaigns";
+                   SELECT workspace_id, id, 'paused', 'bounces', 'worker', 1 FROM campaigns";
         self.run(sql).await;
     }
 
