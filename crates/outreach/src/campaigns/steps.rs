@@ -312,6 +312,17 @@ pub(super) fn count_failed(
     tx.query(&sql, &params)?[0].int(0)
 }
 
+/// Whether there is anybody to whom it can be sent again.
+pub(super) fn has_failed(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+) -> Result<bool, DatabaseError> {
+    let sql = format!("SELECT id FROM campaign_recipients WHERE {FAILED} LIMIT 1");
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(0)];
+    Ok(!tx.query(&sql, &params)?.is_empty())
+}
+
 /// Makes failed rows pending again, a page of them.
 fn collect_failed(
     tx: &mut Tx<'_>,
