@@ -59,7 +59,7 @@ pub(super) enum End {
     /// With what came back of the campaign so far.
     Finish(Came),
     HandBack,
-    /// Its campaign was cancelled.
+    /// Its campaign was cancelled, or has failed.
     GiveUp,
 }
 

@@ -376,13 +376,12 @@ impl Worker {
     async fn end(&self, cx: &Cx, run: &Run) -> Result<End, StorageError> {
         Ok(match run.campaign.status {
             Status::Sending => End::Finish(brake::came(cx, &run.campaign.key()).await?),
-            Status::Cancelled => End::GiveUp,
+            Status::Cancelled | Status::Failed => End::GiveUp,
             Status::Draft
             | Status::Scheduled
             | Status::Snapshotting
             | Status::Paused
-            | Status::Sent
-            | Status::Failed => End::HandBack,
+            | Status::Sent => End::HandBack,
         })
     }
 
@@ -500,7 +499,7 @@ impl Worker {
             let Some(locked) = store::lock(tx, &within, id)? else { return Ok(()) };
             let finished = match locked.status {
                 Status::Paused => batches::hand_back(tx, &within, id, number)?,
-                Status::Cancelled => batches::give_up(tx, &within, id, number)?,
+                Status::Cancelled | Status::Failed => batches::give_up(tx, &within, id, number)?,
                 // Whoever has resumed it meanwhile has put all its batches on the queue again.
                 _ => return Ok(()),
             };
