@@ -5,6 +5,7 @@ mod consent;
 mod crash;
 mod logs;
 mod merged;
+mod pausing;
 mod places;
 mod stories;
 mod turned_away;
