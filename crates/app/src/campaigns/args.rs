@@ -8,6 +8,7 @@ use tidings_kernel::{EmailAddress, Workspace};
 use tidings_outreach::campaigns::Status;
 use tidings_outreach::campaigns::named::Name;
 
+use super::broadcasts::BroadcastsArgs;
 use super::drafted::DraftArgs;
 use super::looks::{Became, WhichArgs};
 
@@ -181,6 +182,11 @@ The new one has the content of the other and means the same people, but has no t
     Results {
         /// Its key or its id
         campaign: Name,
+    },
+    /// Print the records of the campaigns that have begun, with what came back, the newest first
+    Broadcasts {
+        #[command(flatten)]
+        which: Box<BroadcastsArgs>,
     },
     /// Print whom a campaign went to, one by one
     Recipients {

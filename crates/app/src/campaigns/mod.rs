@@ -1,11 +1,12 @@
 //! `tidings campaign`: one message to many, for operators.
 //!
 //! Here: what each command does (this file), what can be asked (`args`), a campaign from a file or flags (`drafted`),
-//! following one (`follow`, `bar`), looking at whom it went to and what came of it (`looks`), and how all that is shown
-//! (`shown`).
+//! following one (`follow`, `bar`), looking at whom it went to and what came of it (`looks`, `broadcasts`), and how all
+//! that is shown (`shown`).
 
 mod args;
 mod bar;
+mod broadcasts;
 mod drafted;
 mod follow;
 mod looks;
@@ -81,6 +82,7 @@ async fn answer(command: CampaignCommand, open: &Open, cx: &Cx) -> Result<(), Fa
             let campaign = the_campaign(cx, &campaign).await?;
             follow::follow(open, cx, find(&campaign)).await
         }
+        C::Broadcasts { which } => broadcasts::print(open, cx, *which).await,
         C::Settle { recipient, outcome, reason } => {
             looks::settle(open, cx, (recipient, outcome), reason).await
         }

@@ -246,7 +246,7 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "mail.campaign_at_once",
-        doc: "How many recipients of a batch are handed over at once. If the process dies, it is unknown of so many at most, for each batch it worked on, whether they were sent to.",
+        doc: "How many recipients of a batch are handed over at once; over SMTP no more than smtp_connections. If the process dies, it is unknown of so many at most, for each batch it worked on, whether they were sent to; over SMTP of no more, in all, than two for each connection and one such handful.",
         kind: Kind::Integer { min: 1, max: 100 },
         preset: Preset::Default("16"),
         secret: false,

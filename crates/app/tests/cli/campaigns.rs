@@ -66,6 +66,37 @@ fn a_campaign_is_sent_and_followed_and_the_same_again_sends_nothing() {
 }
 
 #[test]
+fn the_record_of_a_campaign_that_has_begun_is_printed_and_of_no_other() {
+    let world = begin();
+    let server = world.serve(&[]);
+    world.ok(&SPRING);
+    server.stop();
+    world.ok(&["campaign", "create", "--key", "draft", "--subject", "x", "--text", "x"]);
+    let record = world.ok(&["campaign", "broadcasts", "spring"]);
+    let told = &lines(&record)[0];
+    let meant = (&told["id"], &told["audience"], &told["audience_size"], &told["from_email"]);
+    let expected = ("spring", "newsletter", 3, "news@example.org");
+    let (id, audience, size, from) = expected;
+    assert_eq!(meant, (&id.into(), &audience.into(), &size.into(), &from.into()), "{told}");
+    assert_eq!((&told["subject"], &told["opens"]), (&"Hello {{ firstName }}".into(), &0.into()));
+    let began = told["sent_at"].as_str().unwrap();
+    for which in
+        [&[][..], &["--client", "shop"], &["--from", began, "--to", began], &["--limit", "1"]]
+    {
+        let printed = world.ok(&[&["campaign", "broadcasts"][..], which].concat());
+        assert_eq!(printed, record, "{which:?}");
+    }
+    for which in
+        [["--to", "2020-01-01T00:00:00Z"], ["--from", "2100-01-01T00:00:00Z"], ["--limit", "0"]]
+    {
+        assert_eq!(world.ok(&[&["campaign", "broadcasts"][..], &which].concat()), "", "{which:?}");
+    }
+    let none = world.run(&["campaign", "broadcasts", "draft"]);
+    assert_eq!(none.code, 1, "{none:?}");
+    assert!(none.stderr.contains("campaign draft has no record: it has not begun"), "{none:?}");
+}
+
+#[test]
 fn who_follows_a_campaign_can_leave_it_and_come_back() {
     let world = begin();
     let server = world.serve(&[]);

@@ -27,6 +27,8 @@ pub const WINDOW: i64 = 32;
 const WATCH: SignedDuration = SignedDuration::from_mins(1);
 /// What those get who are left when a campaign is cancelled.
 pub const CANCELLED: &str = "campaign_cancelled";
+/// The same when it fails.
+pub const FAILED: &str = "campaign_failed";
 /// Until when somebody waits is rounded up to this, so that those who wait alike wait together.
 const TOGETHER_MS: i64 = 60_000;
 
@@ -143,8 +145,22 @@ pub fn hand_back(
     Ok(finished)
 }
 
-/// Ends a batch of a cancelled campaign: who has not been sent to is not sent to any more. What is being handed over
-/// right now has to have its end first.
+/// What those get who are left when a campaign has this end, if it is one that leaves anybody.
+pub(super) fn left_by(end: Status) -> Option<&'static str> {
+    match end {
+        Status::Cancelled => Some(CANCELLED),
+        Status::Failed => Some(FAILED),
+        Status::Draft
+        | Status::Scheduled
+        | Status::Snapshotting
+        | Status::Sending
+        | Status::Paused
+        | Status::Sent => None,
+    }
+}
+
+/// Ends a batch of a campaign that was cancelled or has failed: who has not been sent to is not sent to any more. What is
+/// being handed over right now has to have its end first.
 pub fn give_up(
     tx: &mut Tx<'_>,
     cx: &Cx,
@@ -152,9 +168,6 @@ pub fn give_up(
     number: i64,
 ) -> Result<Finished, DatabaseError> {
     let Some(campaign) = store::lock(tx, cx, campaign)? else { return Ok(Finished::Missing) };
-    if campaign.status != Status::Cancelled {
-        return Ok(Finished::Open);
-    }
     give_up_locked(tx, cx, &campaign, number)
 }
 
@@ -165,15 +178,16 @@ pub(super) fn give_up_locked(
     number: i64,
 ) -> Result<Finished, DatabaseError> {
     let Some(batch) = find(tx, cx, campaign.id, number)? else { return Ok(Finished::Missing) };
+    let Some(reason) = left_by(campaign.status) else { return Ok(Finished::Open) };
     if batch.done_at.is_some() {
         return Ok(Finished::Before);
     }
     let sql = "UPDATE campaign_recipients
-               SET status = 'skipped', skip_reason = 'campaign_cancelled', claimed_by = NULL, claimed_until = NULL,
-                   updated_at = $1
+               SET status = 'skipped', skip_reason = $2, claimed_by = NULL, claimed_until = NULL, updated_at = $1
                WHERE id {among} AND (status IN ('pending', 'queued')
                      OR (status = 'claimed' AND handed_at IS NULL AND claimed_until <= $1))";
-    tx.query_among(sql, &[Param::from(cx.now())], Among::Ints(&batch.recipients))?;
+    let params = [Param::from(cx.now()), Param::Text(reason)];
+    tx.query_among(sql, &params, Among::Ints(&batch.recipients))?;
     end(tx, cx, campaign, number)
 }
 
@@ -241,8 +255,8 @@ fn stopped_by(
     reasons: &[&'static str],
 ) -> Result<Option<&'static str>, DatabaseError> {
     for reason in reasons {
-        // It is sending: if it was paused for that once, somebody has resumed it.
-        if !store::was_paused_for(tx, cx, campaign.id, reason)? {
+        // It is sending: if it has stopped for that once, somebody has resumed it.
+        if !store::has_stopped_for(tx, cx, campaign.id, reason)? {
             return Ok(Some(reason));
         }
     }

@@ -4,6 +4,7 @@
 //! is read.
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value as Json, json};
 use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::{Condition, Cursor, Expect, Item, Key, Put, Query, StoreError, Value, tables};
@@ -26,6 +27,62 @@ pub struct Broadcast {
     pub item: Item,
     /// In the order of [`COUNTERS`].
     pub counts: [i64; 5],
+}
+
+/// What a record says, for people and programs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    /// The key of the campaign.
+    pub id: String,
+    pub campaign_id: Option<i64>,
+    pub audience: Option<String>,
+    pub template_key: Option<String>,
+    pub subject: Option<String>,
+    pub from_email: Option<String>,
+    pub from_name: Option<String>,
+    pub reply_to: Option<String>,
+    pub filters: Json,
+    pub audience_size: i64,
+    pub sent_at: Option<String>,
+    pub deliveries: i64,
+    pub opens: i64,
+    pub clicks: i64,
+    pub bounces: i64,
+    pub complaints: i64,
+}
+
+impl Broadcast {
+    pub fn record(&self) -> Record {
+        let item = &self.item;
+        let text = |name: &str| item.text(name).map(ToOwned::to_owned);
+        let sender = |name: &str| match item.get("sender") {
+            Some(Value::M(fields)) => match fields.get(name) {
+                Some(Value::S(text)) => Some(text.clone()),
+                _ => None,
+            },
+            _ => None,
+        };
+        let filters = item.get("filters").map(|filters| json!(filters));
+        let [deliveries, opens, clicks, bounces, complaints] = self.counts;
+        Record {
+            id: text("broadcastId").unwrap_or_default(),
+            campaign_id: item.integer("campaignId"),
+            audience: text("audience"),
+            template_key: text("templateKey"),
+            subject: text("subject"),
+            from_email: sender("fromEmail"),
+            from_name: sender("fromName"),
+            reply_to: sender("replyToEmail"),
+            filters: filters.unwrap_or_else(|| json!({})),
+            audience_size: item.integer("audienceSize").unwrap_or(0),
+            sent_at: text("sentAt"),
+            deliveries,
+            opens,
+            clicks,
+            bounces,
+            complaints,
+        }
+    }
 }
 
 /// Which broadcasts, the newest first.

@@ -283,13 +283,16 @@ pub async fn retry_failed(
 ) -> Result<Retried, ControlError> {
     check_reason(reason.as_ref())?;
     let before = load(cx, find).await?;
+    // There may be very many, and while they are counted nobody must wait for this campaign.
+    let within = cx.clone();
+    let count = cx.database().read(move |tx| steps::count_failed(tx, &within, find.id));
+    let failed: i64 = count.await.map_err(|error: DatabaseError| error)?;
     let within = cx.clone();
     let retry = cx.database().write_committed(move |tx| {
         let Some(mut locked) = store::lock(tx, &within, find.id)? else {
             return Err(ControlError::Missing(find.id));
         };
-        let failed = steps::count_failed(tx, &within, find.id)?;
-        if locked.status == Status::Sent && failed == 0 {
+        if locked.status == Status::Sent && !steps::has_failed(tx, &within, find.id)? {
             return Ok(0);
         }
         let id = find.id;
@@ -299,7 +302,8 @@ pub async fn retry_failed(
         locked.save(tx, &within)?;
         store::step(tx, &within, id)?;
         noted(tx, &within, &locked, "campaign.retry_failed", told(&before))?;
-        Ok(failed)
+        // Whoever there is now may have failed since they were counted.
+        Ok(failed.max(1))
     });
     let recipients = retry.await?;
     Ok(Retried { campaign: load(cx, find).await?, recipients })

@@ -33,7 +33,7 @@ pub(super) struct Sizes {
     pub(super) people: usize,
     /// So many rows are collected at once to be sent again.
     pub(super) rows: i64,
-    /// So many batches of a cancelled campaign are ended at once.
+    /// So many batches of a campaign that was cancelled or has failed are ended at once.
     pub(super) batches: i64,
     /// So many of these a worker does before somebody else may go on.
     pub(super) turns: usize,
@@ -147,7 +147,7 @@ impl Steps {
 
     async fn step(&self, cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
         match campaign.status {
-            Status::Draft | Status::Paused | Status::Sent | Status::Failed => Ok(Next::Nothing),
+            Status::Draft | Status::Paused | Status::Sent => Ok(Next::Nothing),
             Status::Scheduled => begin(cx, campaign).await,
             Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
                 match snapshot::page(cx, campaign, (self.sizes.people, then)).await? {
@@ -159,7 +159,9 @@ impl Steps {
             }
             Status::Snapshotting => send(cx, campaign).await,
             Status::Sending => go_on(cx, campaign, (self.sizes.rows, then)).await,
-            Status::Cancelled => end_batches(cx, campaign, (self.sizes.batches, then)).await,
+            Status::Cancelled | Status::Failed => {
+                end_batches(cx, campaign, (self.sizes.batches, then)).await
+            }
         }
     }
 }
@@ -312,6 +314,17 @@ pub(super) fn count_failed(
     tx.query(&sql, &params)?[0].int(0)
 }
 
+/// Whether there is anybody to whom it can be sent again.
+pub(super) fn has_failed(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    campaign: CampaignId,
+) -> Result<bool, DatabaseError> {
+    let sql = format!("SELECT id FROM campaign_recipients WHERE {FAILED} LIMIT 1");
+    let params = [Param::Int(cx.workspace_id().get()), Param::Int(campaign.get()), Param::Int(0)];
+    Ok(!tx.query(&sql, &params)?.is_empty())
+}
+
 /// Makes failed rows pending again, a page of them.
 fn collect_failed(
     tx: &mut Tx<'_>,
@@ -354,8 +367,8 @@ fn collect_failed(
     locked.save(tx, cx)
 }
 
-/// Ends the batches of a cancelled campaign that are not on the queue. Those that are, their worker ends: whoever cancelled
-/// it has put them there once more.
+/// Ends the batches of a campaign that was cancelled or has failed, if they are not on the queue. Those that are, their
+/// worker ends: whoever cancelled it has put them there once more. One that fails has not begun to send.
 async fn end_batches(
     cx: &Cx,
     campaign: &Campaign,
@@ -364,8 +377,8 @@ async fn end_batches(
     let (within, id) = (cx.clone(), campaign.id);
     let end = cx.database().write_committed(move |tx| {
         let locked = store::lock(tx, &within, id)?;
-        let cancelled = |locked: &Locked| locked.status == Status::Cancelled;
-        let Some(locked) = locked.filter(cancelled) else { return Ok(Next::Nothing) };
+        let leaves = |locked: &Locked| batches::left_by(locked.status).is_some();
+        let Some(locked) = locked.filter(leaves) else { return Ok(Next::Nothing) };
         let sql = "SELECT number FROM campaign_batches
                    WHERE campaign_id = $1 AND fed_at IS NULL ORDER BY held, due_at, number LIMIT $2";
         let rows = tx.query(sql, &[Param::Int(id.get()), Param::Int(most)])?;
@@ -391,7 +404,7 @@ async fn end_batches(
     Ok(end.await?)
 }
 
-/// It cannot be sent, and trying again would not help.
+/// It cannot be sent, and trying again would not help. Whoever is written down already is seen to next.
 async fn fail(cx: &Cx, campaign: &Campaign, why: String) -> Result<Next, StorageError> {
     let (within, campaign) = (cx.clone(), campaign.clone());
     let fail = cx.database().write_committed(move |tx| {
@@ -399,7 +412,7 @@ async fn fail(cx: &Cx, campaign: &Campaign, why: String) -> Result<Next, Storage
             return Ok(Next::More);
         };
         store::make_move(tx, &within, &mut locked, Command::Fail, Some(&why))?.ok();
-        Ok::<_, DatabaseError>(Next::Nothing)
+        Ok::<_, DatabaseError>(Next::More)
     });
     Ok(fail.await?)
 }

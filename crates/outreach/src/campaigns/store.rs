@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use tidings_access::{ClientId, Cx};
+use tidings_access::{Actor, ClientId, Cx};
 use tidings_jobs::contracts::{CampaignStep, Contract as _};
 use tidings_kernel::{Outgoing, Timer, TimerChange, queues};
 use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
@@ -575,16 +575,19 @@ pub struct Moved {
     pub at: Timestamp,
 }
 
-/// Whether it was ever paused for just this reason.
-pub(super) fn was_paused_for(
+/// Whether it has ever paused by itself for just this reason. A person can give the same reason, and has not seen for what
+/// it would stop.
+pub(super) fn has_stopped_for(
     tx: &mut Tx<'_>,
     cx: &Cx,
     id: CampaignId,
     reason: &str,
 ) -> Result<bool, DatabaseError> {
     let sql = "SELECT id FROM campaign_moves
-               WHERE workspace_id = $1 AND campaign_id = $2 AND status = 'paused' AND reason = $3 LIMIT 1";
-    let params = [Param::Int(cx.workspace_id().get()), Param::Int(id.get()), Param::Text(reason)];
+               WHERE workspace_id = $1 AND campaign_id = $2 AND status = 'paused' AND reason = $3 AND actor = $4 LIMIT 1";
+    let by_itself = Actor::Worker.to_string();
+    let (workspace, id) = (Param::Int(cx.workspace_id().get()), Param::Int(id.get()));
+    let params = [workspace, id, Param::Text(reason), Param::Text(&by_itself)];
     Ok(!tx.query(sql, &params)?.is_empty())
 }
 

@@ -4,9 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::json;
 use tidings_access::{Limit, Page};
-use tidings_kernel::Value;
 use tidings_outreach::campaigns::broadcast::{self, Broadcast, List};
 use utoipa::ToSchema;
 
@@ -142,34 +140,24 @@ impl FromFields for Asked {
 
 impl From<Broadcast> for BroadcastBody {
     fn from(broadcast: Broadcast) -> Self {
-        let Broadcast { item, counts } = broadcast;
-        let text = |name: &str| item.text(name).map(ToOwned::to_owned);
-        let sender = |name: &str| match item.get("sender") {
-            Some(Value::M(fields)) => match fields.get(name) {
-                Some(Value::S(text)) => Some(text.clone()),
-                _ => None,
-            },
-            _ => None,
-        };
-        let filters = item.get("filters").map(|filters| json!(filters));
-        let [deliveries, opens, clicks, bounces, complaints] = counts;
+        let record = broadcast.record();
         Self {
-            id: text("broadcastId").unwrap_or_default(),
-            campaign_id: item.integer("campaignId"),
-            audience: text("audience"),
-            template_key: text("templateKey"),
-            subject: text("subject"),
-            from_email: sender("fromEmail"),
-            from_name: sender("fromName"),
-            reply_to: sender("replyToEmail"),
-            filters: filters.unwrap_or_else(|| json!({})),
-            audience_size: item.integer("audienceSize").unwrap_or(0),
-            sent_at: text("sentAt"),
-            deliveries,
-            opens,
-            clicks,
-            bounces,
-            complaints,
+            id: record.id,
+            campaign_id: record.campaign_id,
+            audience: record.audience,
+            template_key: record.template_key,
+            subject: record.subject,
+            from_email: record.from_email,
+            from_name: record.from_name,
+            reply_to: record.reply_to,
+            filters: record.filters,
+            audience_size: record.audience_size,
+            sent_at: record.sent_at,
+            deliveries: record.deliveries,
+            opens: record.opens,
+            clicks: record.clicks,
+            bounces: record.bounces,
+            complaints: record.complaints,
         }
     }
 }

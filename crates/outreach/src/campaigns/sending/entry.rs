@@ -31,7 +31,8 @@ pub(super) struct Run {
     pub(super) rows: Vec<Recipient>,
     /// What is told of a message besides, by the arm of its recipient.
     pub(super) template_keys: BTreeMap<Option<i64>, Option<String>>,
-    pub(super) node: String,
+    /// Who claims in it: this look at the batch, and nobody else ever.
+    pub(super) claimant: String,
     pub(super) provider: &'static str,
 }
 
@@ -58,12 +59,13 @@ pub(super) enum End {
     /// With what came back of the campaign so far.
     Finish(Came),
     HandBack,
-    /// Its campaign was cancelled.
+    /// Its campaign was cancelled, or has failed.
     GiveUp,
 }
 
 /// The how many-th try to write it down it is. After the first, what was asked about those who are to be handed over next
-/// may be long ago: then nobody is, and the batch is looked at again.
+/// may be long ago: then nobody is, and the batch is looked at again. Nobody heard of the first, but it may have claimed
+/// them: then they are let go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Try {
     First,
@@ -139,8 +141,9 @@ impl Entry {
         if !later.is_empty() {
             batches::regroup(tx, cx, campaign, run.number, &later)?;
         }
-        if which == Try::First {
-            self.claim(tx, run, now, &mut written)?;
+        match which {
+            Try::First => self.claim(tx, run, now, &mut written)?,
+            Try::Again => marks::let_go(tx, &run.claimant, &self.claims, now)?,
         }
         self.tell(tx, cx, run, (&written.taken, &failed, &skipped))?;
         let finished = match &self.end {
@@ -166,7 +169,7 @@ impl Entry {
         let place = Place {
             campaign: run.campaign.id,
             batch_id: &run.batch_id,
-            node: &run.node,
+            claimant: &run.claimant,
             provider: run.provider,
         };
         written.claimed = marks::claim(tx, &place, &self.claims, now)?;

@@ -2,7 +2,8 @@
 //!
 //! The commit that hands the next ones over also has the answers for those before. So there is one commit for each
 //! handful, and a crash leaves one handful uncertain at most. While the provider works on one handful, the letters of
-//! the next are written.
+//! the next are written. Nobody is claimed for whom there is no place at the provider: a batch takes places for a handful
+//! before its first claim, and keeps them for those after it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,11 +23,12 @@ use super::Worker;
 use super::entry::{Entry, Run, Written};
 use super::marks::{Given, Taken};
 use super::paper::{Desk, Person, Unwritten};
+use super::places::Held;
 use super::rules::{self, Refused};
 
 /// For a turn that comes this soon it is worth to wait; for others the batch goes back to the queue.
 const SOON: Duration = Duration::from_millis(250);
-/// How long a batch waits for its turns in all, while nothing is handed over.
+/// How long a batch waits for its turns in all, and for its places, while nothing is handed over.
 const MOST_WAITS: Duration = Duration::from_secs(2);
 /// For so long holds what was asked about people. Whoever is not handed over by then is asked about again: he may have left
 /// in the meantime.
@@ -59,6 +61,8 @@ pub(super) struct HandOver<'a> {
     /// What is to be written down with the next commit.
     pub(super) entry: Entry,
     ready: VecDeque<Ready>,
+    /// The places of those who are claimed, until their answers are written down.
+    held: Option<Held<'a>>,
     /// Those for whom the provider was asked since the last commit.
     asked: Vec<Ready>,
     /// What the send log has to say.
@@ -81,6 +85,7 @@ impl<'a> HandOver<'a> {
             people: VecDeque::new(),
             entry,
             ready: VecDeque::new(),
+            held: None,
             asked: Vec::new(),
             lines: Vec::new(),
             taken: 0,
@@ -90,9 +95,13 @@ impl<'a> HandOver<'a> {
     /// Hands over as many as it can. What the provider said of the last ones is in `entry`, still to be written down.
     pub(super) async fn run(&mut self) -> Result<Option<Stop>, StorageError> {
         let began = self.worker.access.now();
-        let at_once = self.worker.settings.at_once.max(1);
+        let at_once = self.worker.places.handful;
         self.write_some(at_once).await;
         while !self.ready.is_empty() {
+            if !self.take_places().await {
+                let after = Duration::from_secs(1);
+                return Ok(Some(Stop::Wait("the provider has its hands full", after)));
+            }
             if self.worker.is_stopped() {
                 // If it were interrupted later, nobody would know of those whom the provider has just then.
                 return Ok(Some(Stop::Wait("this node stops", Duration::ZERO)));
@@ -122,6 +131,20 @@ impl<'a> HandOver<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// Sees that it has its places, unless that takes too long: those who are ready must not become old meanwhile.
+    async fn take_places(&mut self) -> bool {
+        if self.held.is_none() {
+            let left = self.ready.len() + self.people.len();
+            self.held = self.worker.places.take(left, MOST_WAITS).await;
+        }
+        self.held.is_some()
+    }
+
+    /// Lets others have its places. All answers are written down by then.
+    pub(super) fn leave(&mut self) {
+        self.held = None;
     }
 
     /// Hands over whom it has claimed, and writes the next letters meanwhile.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tidings_access::Cx;
 use tidings_delivery::ledger::answers::{LEASE, MOST_REFUSALS};
 use tidings_delivery::ledger::tallies;
-use tidings_sql::{DatabaseError, Dialect, Param, Row, Tx};
+use tidings_sql::{Among, DatabaseError, Dialect, Param, Row, Tx};
 
 use crate::campaigns::CampaignId;
 
@@ -48,7 +48,7 @@ pub(super) struct Place<'a> {
     pub(super) campaign: CampaignId,
     pub(super) batch_id: &'a str,
     /// Who sends, and over whom.
-    pub(super) node: &'a str,
+    pub(super) claimant: &'a str,
     pub(super) provider: &'a str,
 }
 
@@ -88,12 +88,34 @@ pub(super) fn claim(
     let params = [
         Param::Int(place.campaign.get()),
         Param::Text(place.batch_id),
-        Param::Text(place.node),
+        Param::Text(place.claimant),
         Param::from(until),
         Param::from(now),
         Param::Text(place.provider),
     ];
     run(tx, CLAIM, &params, given)?.iter().map(|row| row.int(0)).collect()
+}
+
+/// Lets those go who were claimed in a commit of which nobody heard: so nobody has handed them over. Whoever was claimed
+/// by somebody else meanwhile stays so.
+pub(super) fn let_go(
+    tx: &mut Tx<'_>,
+    claimant: &str,
+    given: &[Given],
+    now: Timestamp,
+) -> Result<(), DatabaseError> {
+    if tx.dialect() == Dialect::Postgres {
+        // That commit may still be under way. It holds their rows, and what is looked up before it is made has not the claims.
+        let ids: Vec<i64> = given.iter().map(|one| one.id).collect();
+        let sql = "SELECT id FROM campaign_recipients WHERE id {among} ORDER BY id FOR UPDATE";
+        tx.query_among(sql, &[], Among::Ints(&ids))?;
+    }
+    let sql = "UPDATE campaign_recipients
+               SET status = 'pending', handed_at = NULL, claimed_by = NULL, claimed_until = NULL, updated_at = $1
+               FROM {given}
+               WHERE id = of_id AND attempts = of_attempts + 1 AND status = 'claimed' AND claimed_by = $2
+               RETURNING id";
+    run(tx, sql, &[Param::from(now), Param::Text(claimant)], given).map(drop)
 }
 
 /// The provider has them. Their events may have come before this answer, and then know more than it.

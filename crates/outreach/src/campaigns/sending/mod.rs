@@ -1,9 +1,10 @@
 //! The worker of `campaign-email`: from a batch of rows to the provider, each once.
 //!
 //! Here: what is to be done with a batch (this file), what it needs to know (`load`), whom it hands over and when
-//! (`hand_over`), their letters (`paper`), what is written down in one commit (`entry`) and each change of the rows
-//! (`marks`), what is decided (`rules`), and what a person can do about what nobody knows (`settle`). Not here: which
-//! batches there are and when they go (`batches`), and how one message is sent (`delivery::transactional`).
+//! (`hand_over`), how many at once (`places`), their letters (`paper`), what is written down in one commit (`entry`) and
+//! each change of the rows (`marks`), what is decided (`rules`), and what a person can do about what nobody knows
+//! (`settle`). Not here: which batches there are and when they go (`batches`), and how one message is sent
+//! (`delivery::transactional`).
 //!
 //! Everything that can go wrong before the provider is called happens before the claim; the claim, which also says that
 //! somebody is being handed over, is the last commit before the call. So a crash leaves each recipient either untouched or
@@ -14,12 +15,14 @@ mod hand_over;
 mod load;
 mod marks;
 mod paper;
+mod places;
 mod rules;
 mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, btree_map};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +49,7 @@ use hand_over::{HandOver, Stop};
 use load::{Addressed, Loaded, Recipient};
 use marks::Given;
 use paper::{Desk, Paper, Papers, Person};
+use places::Places;
 use rules::Step;
 
 pub use settle::{
@@ -82,7 +86,8 @@ pub struct Settings {
     pub node: String,
     /// How long the send log is kept, if not for ever.
     pub ttl_days: Option<u32>,
-    /// How many of a batch are handed over at once. After a crash so many are uncertain at most.
+    /// How many of a batch are handed over at once, if the provider carries as many. After a crash so many of each batch
+    /// are uncertain at most.
     pub at_once: usize,
 }
 
@@ -96,10 +101,16 @@ pub struct Worker {
     pace: Arc<Pace>,
     settings: Settings,
     papers: Papers,
+    places: Arc<Places>,
     /// When it is to stop, if anybody says so.
     stop: Option<tidings_jobs::Stop>,
     /// A campaign stays in its workspace, so that is looked up once.
     workspaces: Arc<Mutex<HashMap<i64, i64>>>,
+    /// How often batches were looked at.
+    looks: Arc<AtomicU64>,
+    /// For tests: nobody hears of the commit with the so-many-th claims.
+    #[cfg(test)]
+    unheard: Arc<std::sync::atomic::AtomicIsize>,
 }
 
 /// What came of one look at a batch.
@@ -111,14 +122,34 @@ enum Next {
 impl Worker {
     pub fn new(tools: Tools) -> Self {
         let Tools { access, templates, links, sender, pace, settings } = tools;
-        let (papers, workspaces) = (Papers::default(), Arc::default());
-        Self { access, templates, links, sender, pace, settings, papers, stop: None, workspaces }
+        let places = Arc::new(Places::new(settings.at_once, sender.at_once()));
+        let (papers, stop, workspaces) = (Papers::default(), None, Arc::default());
+        Self {
+            access,
+            templates,
+            links,
+            sender,
+            pace,
+            settings,
+            papers,
+            places,
+            stop,
+            workspaces,
+            looks: Arc::default(),
+            #[cfg(test)]
+            unheard: Arc::default(),
+        }
     }
 
     /// One that hands nothing more over once it is to stop. What it has handed over by then it writes down, and its
     /// batches go back to the queue.
     pub fn until(self, stop: tidings_jobs::Stop) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// Names one look at a batch in its claims, so that it knows them from those of any other look on any node.
+    fn claimant(&self) -> String {
+        format!("{}/{}", self.settings.node, self.looks.fetch_add(1, Ordering::Relaxed))
     }
 
     fn is_stopped(&self) -> bool {
@@ -222,7 +253,7 @@ impl Worker {
             number,
             batch_id,
             rows,
-            node: self.settings.node.clone(),
+            claimant: self.claimant(),
             provider: self.sender.name(),
         });
         let seen = Seen::of(&run.rows, cx.now());
@@ -258,6 +289,7 @@ impl Worker {
             true => Written::default(),
             false => hand_over.commit().await?,
         };
+        hand_over.leave();
         let known = seen.sent.len() + hand_over.taken;
         let mut lines = std::mem::take(&mut hand_over.lines);
         if !lines.is_empty() {
@@ -344,13 +376,12 @@ impl Worker {
     async fn end(&self, cx: &Cx, run: &Run) -> Result<End, StorageError> {
         Ok(match run.campaign.status {
             Status::Sending => End::Finish(brake::came(cx, &run.campaign.key()).await?),
-            Status::Cancelled => End::GiveUp,
+            Status::Cancelled | Status::Failed => End::GiveUp,
             Status::Draft
             | Status::Scheduled
             | Status::Snapshotting
             | Status::Paused
-            | Status::Sent
-            | Status::Failed => End::HandBack,
+            | Status::Sent => End::HandBack,
         })
     }
 
@@ -400,11 +431,12 @@ impl Worker {
         Ok(Arms(arms))
     }
 
-    /// Writes an entry down, however the database stumbles: without it those are uncertain whose answers it has.
+    /// Writes an entry down, however the database stumbles: without it those are uncertain whose answers it has. If nobody
+    /// hears whether those were claimed whom it claims, they are let go, and not left to be called uncertain.
     async fn write(&self, run: &Arc<Run>, entry: Entry) -> Result<Written, StorageError> {
         let entry = Arc::new(entry);
         let mut which = Try::First;
-        let write = || {
+        let mut write = || {
             let (entry, run) = (Arc::clone(&entry), Arc::clone(run));
             let this = std::mem::replace(&mut which, Try::Again);
             async move {
@@ -412,14 +444,20 @@ impl Worker {
                 let cx = self.access.working_for(run.campaign.workspace).await?;
                 let cx = cx.ok_or(DatabaseError::NoRow)?;
                 let write = move |tx: &mut Tx<'_>| entry.write(tx, &cx, &run, this);
-                Ok(self.access.database().write_committed(write).await?)
+                let written = self.access.database().write_committed(write).await?;
+                #[cfg(test)]
+                self.lose(&written)?;
+                Ok(written)
             }
         };
-        let written = if entry.answers.is_empty() {
-            let mut write = write;
-            write().await?
-        } else {
-            insist(&self.access, write).await?
+        let written = match entry.answers.is_empty() {
+            true => match write().await {
+                Err(StorageError::Relations(DatabaseError::Uncertain(_))) => {
+                    insist(&self.access, write).await?
+                }
+                done => done?,
+            },
+            false => insist(&self.access, write).await?,
         };
         for id in &written.uncertain {
             tracing::warn!(recipient.id = id, "Nobody knows whether recipient {id} was sent to");
@@ -461,7 +499,7 @@ impl Worker {
             let Some(locked) = store::lock(tx, &within, id)? else { return Ok(()) };
             let finished = match locked.status {
                 Status::Paused => batches::hand_back(tx, &within, id, number)?,
-                Status::Cancelled => batches::give_up(tx, &within, id, number)?,
+                Status::Cancelled | Status::Failed => batches::give_up(tx, &within, id, number)?,
                 // Whoever has resumed it meanwhile has put all its batches on the queue again.
                 _ => return Ok(()),
             };

@@ -19,6 +19,7 @@ each_store!(
     whoever_was_erased_is_not_counted_among_those_who_are_sent_to_again,
     too_many_bounces_stop_it_until_somebody_lets_it_go_on,
     whoever_lets_it_go_on_has_seen_one_reason_and_not_the_other,
+    whoever_pauses_for_bounces_himself_leaves_the_brake_on,
     what_the_provider_refuses_stops_it_like_bounces,
     what_is_on_the_queue_as_a_whole_is_stopped,
     whoever_finishes_no_batch_is_stopped,
@@ -215,6 +216,26 @@ async fn whoever_lets_it_go_on_has_seen_one_reason_and_not_the_other(bed: &Bed) 
             world.run().await;
         }
         assert_eq!(world.status(id).await, Status::Sent, "both are seen");
+    }
+}
+
+async fn whoever_pauses_for_bounces_himself_leaves_the_brake_on(bed: &Bed) {
+    let (world, cx) = (World::new(bed).await, bed.cx().await);
+    world.crowd(20).await;
+    let id = world.started(Draft { rate_per_hour: Some(3_600), ..world.draft() }).await;
+    world.run().await;
+    for reason in ["bounces", "complaints"] {
+        pause(&cx, find(id), Some(reason.to_owned())).await.unwrap();
+        resume(&cx, find(id), None).await.unwrap();
+    }
+    for (counter, reason) in [("bounceCount", "bounces"), ("complaintCount", "complaints")] {
+        came(&world, id, (counter, 2)).await;
+        bed.advance(1).await;
+        world.run().await;
+        let stopped = world.campaign(id).await;
+        let told = (stopped.status, stopped.pause_reason.as_deref());
+        assert_eq!(told, (Status::Paused, Some(reason)));
+        resume(&cx, find(id), None).await.unwrap();
     }
 }
 

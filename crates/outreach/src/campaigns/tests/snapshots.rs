@@ -15,6 +15,7 @@ use crate::campaigns::batches::{self, Finished};
 use crate::campaigns::brake::Came;
 use crate::campaigns::control::{ControlError, Start, When, start};
 use crate::campaigns::draft::{self, Draft};
+use crate::campaigns::tallies::Kind;
 use crate::campaigns::{Content, Schedule, Status, Template, broadcast};
 
 each_store!(
@@ -27,6 +28,7 @@ each_store!(
     who_is_overtaken_in_his_last_turn_still_goes_on,
     a_start_in_many_years_is_refused,
     a_template_that_is_gone_by_then_makes_it_fail,
+    whoever_is_written_down_when_it_fails_is_skipped,
     who_is_erased_meanwhile_is_not_sent_to_and_counted,
     who_is_erased_while_he_is_being_written_down_leaves_no_address,
     who_is_erased_is_named_by_no_filter,
@@ -285,6 +287,32 @@ async fn a_template_that_is_gone_by_then_makes_it_fail(bed: &Bed) {
     assert_eq!(campaign.status, Status::Failed);
     let why = campaign.last_error.unwrap();
     assert_eq!(why, "template: there is no active template spring");
+}
+
+/// What it means was readable when it began.
+async fn whoever_is_written_down_when_it_fails_is_skipped(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.crowd(20).await;
+    let id = world.started(world.draft()).await;
+    world.handle_step(id).await;
+    let written = world.count("campaign_recipients").await;
+    assert!((4..20).contains(&written), "{written}");
+    world.run_sql(r#"UPDATE campaigns SET filter = '{"of a later version": 1}'"#).await;
+    world.run().await;
+    world.check(id).await;
+    let campaign = world.campaign(id).await;
+    assert_eq!(campaign.status, Status::Failed);
+    assert_eq!(campaign.last_error.as_deref(), Some("its filter cannot be read"));
+    let recipients = world.recipients(id).await;
+    assert_eq!(recipients.len() as i64, written);
+    assert!(
+        recipients.values().all(|status| status == "skipped campaign_failed"),
+        "{recipients:?}"
+    );
+    assert_eq!(world.tallies(id).await.get(Kind::Skipped, "campaign_failed"), written);
+    assert_eq!(world.count("campaign_batches WHERE done_at IS NULL").await, 0);
+    assert_eq!(world.count("timers").await + world.count("queue_messages").await, 0);
+    assert_eq!(world.sent(), 0);
 }
 
 async fn who_is_erased_meanwhile_is_not_sent_to_and_counted(bed: &Bed) {

@@ -27,7 +27,7 @@ async fn until_done(sending: &Sending<'_, '_>, case: &str) {
     }
 }
 
-async fn begin_again(world: &World<'_>) {
+pub(super) async fn begin_again(world: &World<'_>) {
     for table in [
         "campaign_moves",
         "campaign_tallies",

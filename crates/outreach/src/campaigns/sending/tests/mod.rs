@@ -5,12 +5,16 @@ mod consent;
 mod crash;
 mod logs;
 mod merged;
+mod pausing;
+mod places;
 mod stories;
 mod turned_away;
+mod unheard;
 mod waiting;
 mod whole;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -30,6 +34,7 @@ use tidings_people::{contacts, keys};
 use tidings_sql::{Database, DatabaseError, Row, Tx};
 use tidings_testbed::Bed;
 
+use super::entry::Written;
 use super::{Settings, Tools, Worker};
 use crate::campaigns::batches::batch_id;
 use crate::campaigns::{CampaignId, Status, store};
@@ -163,7 +168,7 @@ impl<'a> World<'a> {
     /// As if somebody had let it go on after too many bounces.
     async fn take_brake_off(&self) {
         let sql = "INSERT INTO campaign_moves (workspace_id, campaign_id, status, reason, actor, happened_at)
-                   SELECT workspace_id, id, 'paused', 'bounces', 'test', 1 FROM campaigns";
+                   SELECT workspace_id, id, 'paused', 'bounces', 'worker', 1 FROM campaigns";
         self.run(sql).await;
     }
 
@@ -275,16 +280,30 @@ async fn worker(bed: &Bed, provider: &Arc<Provider>, node: &str) -> Worker {
 }
 
 async fn worker_on(access: Access, provider: &Arc<Provider>, node: &str) -> Worker {
+    worker_over(access, Arc::clone(provider) as Arc<dyn Sender>, node).await
+}
+
+async fn worker_over(access: Access, sender: Arc<dyn Sender>, node: &str) -> Worker {
     let now = access.now();
     let links = Links::load(access.database(), "https://mail.example.org", now).await.unwrap();
     Worker::new(Tools {
         access,
         templates: Templates::default(),
         links,
-        sender: Arc::clone(provider) as Arc<dyn Sender>,
+        sender,
         pace: Arc::new(Pace::new(100_000, now)),
         settings: Settings { node: node.to_owned(), ttl_days: None, at_once: AT_ONCE },
     })
+}
+
+impl Worker {
+    /// The answer to a commit is lost on its way, if it is the one.
+    pub(super) fn lose(&self, written: &Written) -> Result<(), DatabaseError> {
+        if written.claimed.is_empty() || self.unheard.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return Ok(());
+        }
+        Err(DatabaseError::Uncertain(Arc::new(std::fmt::Error)))
+    }
 }
 
 fn audience_id(audience: &Audience) -> i64 {
