@@ -70,7 +70,12 @@ impl Stream {
             }
             let chunk = tokio::time::timeout(Duration::from_secs(10), self.body.next());
             let chunk = chunk.await.expect("something comes")?.unwrap();
-            self.text += std::str::from_utf8(&chunk).unwrap();
+            let chunk = std::str::from_utf8(&chunk).unwrap();
+            assert!(
+                !chunk.contains(['\u{2028}', '\u{2029}']),
+                "some take these for the end of a line"
+            );
+            self.text += chunk;
         }
     }
 
@@ -120,6 +125,17 @@ async fn what_comes_and_what_is_marked_is_told_to_all_who_look() {
     }
     // Bob has heard of nothing else.
     assert_eq!(other.until_counts().await, told(&["For everyone"], 1));
+}
+
+#[tokio::test]
+async fn a_message_with_line_separators_is_told_as_it_is() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    assert_eq!(stream.until_counts().await, told(&[], 0));
+    let odd = "One\u{2028}id: ☃\u{2029}event: two\\u2028";
+    world.publish(&["ada"], odd).await;
+    assert_eq!(stream.until_counts().await, told(&[odd], 1));
 }
 
 #[tokio::test]
