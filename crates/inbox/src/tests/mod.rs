@@ -10,4 +10,4 @@ mod marks;
 mod races;
 mod verified;
 mod visits;
-mod world;
+pub(crate) mod world;
