@@ -41,7 +41,7 @@ pub enum MarkError {
     TooMany(usize),
     #[error("more than {MAX_NEWER} unread messages came after {0}; mark up to a later one, or all")]
     TooManyNewer(MessageId),
-    #[error("the user was forgotten after he was let in")]
+    #[error("the user was forgotten or signed out after he was let in")]
     Forgotten,
     #[error("others kept changing the inbox")]
     Busy,
