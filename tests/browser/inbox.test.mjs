@@ -193,6 +193,33 @@ story('a message arrives by itself, is announced, and is told to the page', asyn
   assert.deepEqual(await heard(page, 'counts'), [null, null, null]);
 });
 
+story('what looks like the end of a line ends none in a message', async (context) => {
+  const odd = 'One\u2028id: \u2603\u2029event: two';
+  const first = await visit(server, context, 'lines');
+  const second = await visit(server, context, 'lines');
+  await follows(first);
+  await publish('lines', odd, 'Three');
+  for (const page of [first, second]) await sees(() => heard(page, 'message'), [odd, 'Three']);
+  assert.deepEqual([first.streams, second.streams], [1, 0]);
+});
+
+story('a stream goes on whatever stands in it, and in the positions that it tells', async (context) => {
+  const asked = [];
+  const ids = ['1.2', '\u2603', '1.3'];
+  await context.route('**/stream', async (route) => {
+    asked.push(route.request().headers()['last-event-id']);
+    const id = ids[asked.length - 1];
+    if (!id) return; // from here on nothing comes
+    const message = { id: `ID${asked.length}`, title: `T\u2028id: x\u2029${asked.length}`, received: 1, unread: true };
+    const body = `id: ${id}\nevent: message\ndata: ${JSON.stringify(message)}\n\n`;
+    await route.fulfill({ contentType: 'text/event-stream; charset=utf-8', body });
+  });
+  const page = await visit(server, context, 'positions');
+  const all = ids.map((_, n) => `T\u2028id: x\u2029${n + 1}`);
+  await sees(() => heard(page, 'message'), all);
+  await sees(() => asked, [undefined, '1.2', undefined, '1.3']);
+});
+
 story('what is for everyone reaches everyone', async (context) => {
   const attributes = 'inbox="NEWS"';
   const pages = [];

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::ToSpan as _;
-use model::{Ground, Size};
+use model::{Ground, NODES, Size, TENANTS};
 use serde_json::json;
 use server::{Server, connect};
 use shop::Shop;
@@ -419,25 +419,25 @@ async fn a_category_goes_with_its_last_message() {
     world.verify().await;
 }
 
-/// A workspace of its own on the same server.
-struct Workspace<'a> {
+/// Workspaces of their own on the same server.
+struct Workspaces<'a> {
     world: &'a World,
-    name: String,
-    inbox: Inbox,
+    names: [String; TENANTS],
+    inboxes: [Inbox; NODES],
 }
 
 #[async_trait]
-impl Ground for Workspace<'_> {
-    fn inbox(&self) -> &Inbox {
-        &self.inbox
+impl Ground for Workspaces<'_> {
+    fn inbox(&self, node: usize) -> &Inbox {
+        &self.inboxes[node]
     }
 
     fn clock(&self) -> &FakeClock {
         &self.world.clock
     }
 
-    async fn cx(&self) -> Cx {
-        inside(&self.world.access, &self.name).await
+    async fn cx(&self, _: usize, tenant: usize) -> Cx {
+        inside(&self.world.access, &self.names[tenant]).await
     }
 
     async fn sweep(&self) {
@@ -454,9 +454,11 @@ fn counts_are_what_looking_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let world = &runtime.block_on(World::new());
     let size = Size { cases: 3, steps: 40, every: 5 };
-    model::counts_are_what_looking_says(&runtime, size, async |name| {
-        workspaces::create(&world.access, name.parse().unwrap()).await.unwrap();
-        Workspace { world, name, inbox: Inbox::new() }
+    model::counts_are_what_looking_says(&runtime, size, async |names| {
+        for name in &names {
+            workspaces::create(&world.access, name.parse().unwrap()).await.unwrap();
+        }
+        Workspaces { world, names, inboxes: Default::default() }
     });
 }
 

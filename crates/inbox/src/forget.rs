@@ -8,8 +8,8 @@
 
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{
-    Condition, Expect, Item, ItemStore, MAX_TXN_WRITES, Query, StoreError, Txn, Update, Value,
-    tables,
+    Condition, Cursor, Expect, Item, ItemStore, MAX_TXN_WRITES, Query, StoreError, Txn, Update,
+    Value, tables,
 };
 
 use crate::forgotten;
@@ -28,23 +28,30 @@ pub async fn forget(cx: &Cx, user: &UserId) -> Result<(), StorageError> {
     forgotten::remember(cx, user).await?;
     let mut after = None;
     loop {
-        let query = Query::new(&tables::INBOX, keys::tenant(cx.workspace()))
-            .begins_with(keys::NOTED)
-            .limit(PAGE)
-            .after(after);
-        let page = cx.items().await?.query(query).await?;
-        for item in &page.items {
-            let noted = item.text("SK").and_then(|sort| sort.strip_prefix(keys::NOTED));
-            if let Some(inbox) = noted.and_then(|key| key.parse().ok()) {
-                unname(cx, &inbox, user).await?;
-                empty(cx, &inbox, user).await?;
-            }
+        let (inboxes, next) = noted(cx, after).await?;
+        for inbox in &inboxes {
+            unname(cx, inbox, user).await?;
+            empty(cx, inbox, user).await?;
         }
-        after = page.cursor;
+        after = next;
         if after.is_none() {
             return patrol::forget(cx, user).await;
         }
     }
+}
+
+/// Some of the inboxes in which anybody can have anything, and where to go on.
+pub(crate) async fn noted(
+    cx: &Cx,
+    after: Option<Cursor>,
+) -> Result<(Vec<InboxKey>, Option<Cursor>), StorageError> {
+    let query = Query::new(&tables::INBOX, keys::tenant(cx.workspace()))
+        .begins_with(keys::NOTED)
+        .limit(PAGE)
+        .after(after);
+    let page = cx.items().await?.query(query).await?;
+    let noted = page.items.iter().filter_map(|item| item.text("SK")?.strip_prefix(keys::NOTED));
+    Ok((noted.filter_map(|key| key.parse().ok()).collect(), page.cursor))
 }
 
 async fn empty(cx: &Cx, inbox: &InboxKey, user: &UserId) -> Result<(), StorageError> {

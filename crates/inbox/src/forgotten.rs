@@ -1,4 +1,4 @@
-//! That a user was forgotten, and when: so that nobody who was let in before then brings him back.
+//! That a user was forgotten or signed out, and when: so that nobody who was let in before then brings him back, or comes in.
 //!
 //! It is kept under a keyed hash of his id (`access::erasure`), as long as a token from before could be good. Whoever
 //! comes for the first time under an id is held against it, in the transaction that makes his counts; they remember it from
@@ -14,7 +14,7 @@ use crate::keys::{self, UserId};
 use crate::records::EXPIRY;
 use crate::tokens::REFRESH_DAYS;
 
-/// When somebody was forgotten, in milliseconds since 1970.
+/// When somebody was forgotten or signed out, in milliseconds since 1970.
 const AT: &str = "at";
 /// A day longer than any token: clocks of nodes differ.
 const KEPT: SignedDuration = SignedDuration::from_hours(24 * (REFRESH_DAYS + 1));
@@ -39,13 +39,19 @@ pub(crate) async fn key(cx: &Cx, uid: &UserId) -> Result<Key, StorageError> {
 
 /// From now on whoever was let in under this id until now is refused.
 pub(crate) async fn remember(cx: &Cx, uid: &UserId) -> Result<(), StorageError> {
-    let until = cx.now().checked_add(KEPT).unwrap_or(Timestamp::MAX);
-    let item = tables::INBOX
-        .bare_item(&key(cx, uid).await?)
-        .with(AT, cx.now().as_millisecond())
-        .with(EXPIRY, until.as_second());
+    let item = note(cx, uid).await?;
     cx.items().await?.put(Put::new(&tables::INBOX, item)).await?;
     Ok(())
+}
+
+/// What says so once it is stored. Where another node's clock is ahead of ours, it says what that has said.
+pub(crate) async fn note(cx: &Cx, uid: &UserId) -> Result<Item, StorageError> {
+    let key = key(cx, uid).await?;
+    let before = at(cx.items().await?.get(&tables::INBOX, &key).await?.as_ref());
+    let until = cx.now().checked_add(KEPT).unwrap_or(Timestamp::MAX);
+    let item = tables::INBOX.bare_item(&key);
+    let now = cx.now().as_millisecond();
+    Ok(item.with(AT, before.unwrap_or(now).max(now)).with(EXPIRY, until.as_second()))
 }
 
 /// Whether somebody who was let in at this time was forgotten since.

@@ -22,6 +22,8 @@ pub const COUNTS: &str = "c#";
 pub const CONFIGURATIONS: &str = "si#";
 /// What the sort keys of those who say which inboxes there are begin with.
 pub const NOTED: &str = "sk#";
+/// What those begin with who say that a user was forgotten or signed out.
+pub(crate) const FORGOTTEN: &str = "sf#";
 /// What the sort keys of posts begin with.
 pub const POSTS: &str = "p#";
 /// What the sort keys of posts begin with that are not accepted yet.
@@ -153,9 +155,9 @@ pub fn patrol(of: &Workspace) -> Key {
     Key::new(tenant(of), "sp#patrol")
 }
 
-/// That a user was forgotten whose id has this hash.
+/// That a user was forgotten or signed out whose id has this hash.
 pub fn forgotten(of: &Workspace, hash: &str) -> Key {
-    Key::new(tenant(of), format!("sf#{hash}"))
+    Key::new(tenant(of), format!("{FORGOTTEN}{hash}"))
 }
 
 /// A message or a receipt, in the partition of a user or in the public one.

@@ -6,7 +6,7 @@
 //!
 //! Here: ids, keys and records of seed 001 (`ids`, `keys`, `records`), how long messages live (`ttl`), what a tenant has set
 //! (`settings`), how messages come and are taken away (`publish`), reading and marking them (`read`, `marks`), what becomes
-//! of the counts when messages expire (`overdue`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`, `forgotten`), what tells those who look right now that
+//! of the counts when messages expire (`overdue`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`, `forgotten`) and signing him out (`sign_out`), what tells those who look right now that
 //! something has changed (`hints`), and how a device proves whose inbox it may see (`tokens`). Not here: how any of it travels (`http-api`), and mail.
 
 mod balance;
@@ -29,6 +29,7 @@ pub mod read;
 pub mod records;
 mod rules;
 pub mod settings;
+mod sign_out;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -40,6 +41,7 @@ mod wrong;
 
 pub use forget::forget;
 use hints::Hints;
+pub use sign_out::sign_out;
 use tidings_sql::Database;
 pub use view::{LookError, Reader};
 pub use wrong::Wrong;

@@ -3,8 +3,8 @@
 //! A back end asks for a pair: a token (`tdu_…`) that opens the inboxes of one user for an hour or so, and one (`tdr_…`)
 //! that gets the next pair. All that a token says is inside it, signed under the rotating keys (`access::signing`): the
 //! workspace, the user, which inboxes, until when, and what it is for. No table knows them, so none can be taken back by
-//! itself; what ends them is their time, a workspace that is disabled, a signing key that is revoked, and that their user was forgotten
-//! after they were issued. When that was follows from until when they are good. That of a token that opens inboxes is looked up when
+//! itself; what ends them is their time, a workspace that is disabled, a signing key that is revoked, and that their user was forgotten or
+//! signed out after they were issued. When that was follows from until when they are good. That of a token that opens inboxes is looked up when
 //! one is opened (`view`), which costs nothing there.
 //!
 //! Not here: how a token travels, and what its owner may then do (`http-api`).
@@ -88,7 +88,7 @@ pub enum TokenError {
     Expired,
     #[error("its workspace is disabled")]
     WorkspaceDisabled,
-    #[error("its user was forgotten after it was issued")]
+    #[error("its user was forgotten or signed out after it was issued")]
     Forgotten,
     #[error("the token could not be looked up")]
     Store(#[from] StorageError),

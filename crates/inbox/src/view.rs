@@ -41,7 +41,7 @@ pub struct Reader {
 /// What can go wrong before anything is read or marked.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    #[error("the user was forgotten after he was let in")]
+    #[error("the user was forgotten or signed out after he was let in")]
     Forgotten,
     #[error("others kept changing the inbox")]
     Busy,

@@ -16,11 +16,13 @@ use std::task::Poll;
 
 use futures_util::future::try_join_all;
 use jiff::ToSpan as _;
+use tempfile::TempDir;
 use tidings_access::{Access, Actor, Cx, DisplayName, Slug, clients, workspaces};
 use tidings_jobs::{Handler, Settings, Worker};
 use tidings_kernel::{Clock, Delete, Key, Queue, TimerEngine as _, tables};
 use tidings_sql::{
-    Database, DatabaseError, Dialect, PostgresOptions, SqlItems, SqlQueues, Streams, Tls,
+    Database, DatabaseError, Dialect, PostgresOptions, SqlItems, SqlQueues, SqliteOptions, Streams,
+    Tls,
 };
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
@@ -49,7 +51,18 @@ pub struct Bed {
     pub clock: Arc<FakeClock>,
     pub queues: Arc<SqlQueues>,
     /// Gone with the value, and last.
-    server: Option<PostgresDatabase>,
+    place: Place,
+}
+
+/// Where the database is.
+enum Place {
+    Memory,
+    Folder {
+        _folder: TempDir,
+    },
+    Server(PostgresDatabase),
+    /// On the server of another one.
+    Beside,
 }
 
 /// Items as the product keeps them.
@@ -59,34 +72,50 @@ fn items(database: &Database, clock: &Arc<FakeClock>) -> SqlItems {
 
 impl Bed {
     pub async fn memory() -> Self {
-        Self::on(Database::memory().await.unwrap(), None).await
+        Self::on(Database::memory().await.unwrap(), Place::Memory).await
+    }
+
+    /// In a file, as the product has it: what is read is read over other connections than the one that writes.
+    pub async fn file() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tidings.db");
+        let database = Database::sqlite(&path, SqliteOptions::default()).await.unwrap();
+        Self::on(database, Place::Folder { _folder: folder }).await
     }
 
     pub async fn postgres() -> Self {
         let server = PostgresDatabase::schema();
         let options = PostgresOptions { connections: CONNECTIONS, tls: Tls::Disable };
-        Self::on(Database::postgres(&server.url, options).await.unwrap(), Some(server)).await
+        let database = Database::postgres(&server.url, options).await.unwrap();
+        Self::on(database, Place::Server(server)).await
     }
 
-    async fn on(database: Database, server: Option<PostgresDatabase>) -> Self {
+    async fn on(database: Database, place: Place) -> Self {
         let clock = FakeClock::at("2026-07-01T12:00:00Z".parse().unwrap());
         let items = Arc::new(items(&database, &clock));
         let queues = Arc::new(SqlQueues::new(database.clone(), clock.clone()));
         let bed =
-            Self { access: Access::new(database, items, clock.clone()), clock, queues, server };
+            Self { access: Access::new(database, items, clock.clone()), clock, queues, place };
         bed.make_workspace("acme").await;
         bed
     }
 
     /// Another node on the same PostgreSQL, with the same clock. It must not outlive the first.
     pub async fn beside(&self) -> Self {
-        let server = self.server.as_ref().expect("only PostgreSQL has several nodes");
+        let Place::Server(server) = &self.place else {
+            panic!("only PostgreSQL has several nodes")
+        };
         let options = PostgresOptions { connections: CONNECTIONS, tls: Tls::Disable };
         let database = Database::postgres(&server.url, options).await.unwrap();
         let clock = Arc::clone(&self.clock);
         let items = Arc::new(items(&database, &clock));
         let queues = Arc::new(SqlQueues::new(database.clone(), clock.clone()));
-        Self { access: Access::new(database, items, clock.clone()), clock, queues, server: None }
+        Self {
+            access: Access::new(database, items, clock.clone()),
+            clock,
+            queues,
+            place: Place::Beside,
+        }
     }
 
     /// What an operator can do in `acme`, at the time that it is now.

@@ -19,6 +19,7 @@ Examples:
   tidings inbox list app ada --unread
   tidings inbox counts app ada
   tidings inbox token ada --inbox app
+  tidings inbox sign-out ada
   tidings inbox verify --repair
 
 An inbox needs no setup: the first message makes it. Users are known by the ids that your app has for them.")]
@@ -123,6 +124,11 @@ pub(super) enum InboxCommand {
         /// How long it is good, up to 86400; the refresh token longer
         #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
         expires_in: i64,
+    },
+    /// End every token that a user has, and his streams; his messages stay
+    SignOut {
+        /// The user
+        user: UserId,
     },
     /// Count everything anew, and tell which counts are wrong
     #[command(

@@ -18,7 +18,7 @@ use tidings_inbox::read::{self, Listing};
 use tidings_inbox::records::State;
 use tidings_inbox::tokens::{Issue, Tokens};
 use tidings_inbox::verify::{Then, verify};
-use tidings_inbox::{Inbox, Reader, hints};
+use tidings_inbox::{Inbox, Reader, hints, sign_out};
 
 pub(crate) use self::args::InboxArgs;
 use self::args::{InboxCommand, ListArgs, MarkArgs, PublishArgs};
@@ -104,6 +104,7 @@ async fn answer(command: InboxCommand, open: &Open, cx: &Cx) -> Result<(), Failu
             let issued = issued.map_err(|error| Failure::usage(error.to_string()))?;
             open.print(&TokenShown::from(issued))
         }
+        C::SignOut { user } => Ok(sign_out(cx, &inbox, &user).await?),
         C::Verify { repair } => check_counts(open, cx, &inbox, repair).await,
     }
 }

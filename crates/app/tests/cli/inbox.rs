@@ -152,6 +152,7 @@ fn settings_and_configurations_are_changed_piece_by_piece() {
         line(&world.ok(&["inbox", "token", "ada", "--inbox", "app", "--expires-in", "600"]));
     assert!(token["token"].as_str().unwrap().starts_with("tdu_"), "{token}");
     assert!(token["refresh_token"].is_string() && token["expires_at"].is_string());
+    assert_eq!(world.ok(&["inbox", "sign-out", "ada"]), "");
 }
 
 #[test]

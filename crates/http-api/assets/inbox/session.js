@@ -12,7 +12,7 @@ const failure = async (answer) => {
 };
 
 class Session {
-  #host; #root; #base; #token; #refreshToken; #renewing; #puts; #position; #channel; #cut; #wake; #nap; #hidden = 0;
+  #host; #root; #base; #token; #refreshToken; #renewing; #puts; #position = ''; #channel; #cut; #wake; #nap; #hidden = 0;
   #stop = new AbortController(); #asleep = false;
 
   constructor(host) {
@@ -135,7 +135,7 @@ class Session {
           this.#host.receive({ type: 'failed', error });
           return;
         }
-        if (error.status === 400) this.#position = null; // it means nothing to this server
+        if (error.status === 400) this.#position = ''; // it means nothing to this server
         wait = error.wait || 0;
       }
       failures += 1;
@@ -159,7 +159,9 @@ class Session {
     };
     try {
       alive();
-      const headers = { accept: 'text/event-stream', ...(this.#position && { 'last-event-id': this.#position }) };
+      const headers = { accept: 'text/event-stream' };
+      // What no header can hold is no position, whoever told it.
+      if (/^[!-~]+$/.test(this.#position)) headers['last-event-id'] = this.#position;
       const answer = await this.#open('/stream', { headers, signal: cut.signal });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       for (;;) {
@@ -169,12 +171,13 @@ class Session {
         const frames = (text + value).replaceAll('\r\n', '\n').split('\n\n');
         text = frames.pop();
         for (const frame of frames) {
-          const fields = [...frame.matchAll(/^(\w+): ?(.*)$/gm)].map((field) => field.slice(1));
-          const { event, data, id } = Object.fromEntries(fields);
+          // Only \n ends a line here. For `.`, `^` and `$` there are more, which may stand inside JSON.
+          const { event, data, id } = Object.fromEntries(frame.split('\n').map((line) => line.split(/: ?([^]*)/, 2)));
           if (!data) continue; // a heartbeat
+          const told = { type: event, data: JSON.parse(data), id, first };
           if (first) up();
           this.#position = id ?? this.#position;
-          this.#say({ type: event, data: JSON.parse(data), id, first });
+          this.#say(told);
           first = false;
         }
       }

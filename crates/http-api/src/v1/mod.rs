@@ -148,12 +148,13 @@ pub fn v1(services: Services, limits: Limits) -> Router {
         .route("/v1/openapi.json", get(describe))
         .route("/docs/sequence.schema.json", get(sequences::schema))
         .route("/docs", get(move || async move { docs.answer() }))
-        .route("/inbox/widget.js", get(widget::serve))
-        .merge(inbox::user::router(&state));
+        .route("/inbox/widget.js", get(widget::serve));
+    let inboxes = inbox::user::router(&state, limits);
     let files = around(identified(with_file()), limits.of_files());
     let mails = around(identified(with_mail()), limits.of_mails());
     let long = around(identified(inbox::described_long()), limits.of_long_bodies());
-    around(routes, limits).merge(files).merge(mails).merge(long).with_state(state)
+    let routes = around(routes, limits).merge(inboxes);
+    routes.merge(files).merge(mails).merge(long).with_state(state)
 }
 
 /// The description as it is served and as it is checked in.

@@ -1,12 +1,13 @@
 //! Marking messages: read, unread, seen, archived, and all of them at once.
 //!
 //! Here: marking up to 50 messages in one transaction with what it changes in the counts. Not here: what a mark makes of
-//! those before (`rules`), and read-alls (`read_all`).
+//! those before (`rules`), and read-alls (`read_all`, `newer`).
 //!
 //! A transaction expects each message as it was loaded, and that there was no read-all and no clean-up since, because what a
 //! message adds to the counts follows from those. So whoever marks something else at the same time is not in the way, and
 //! whoever marks the same counts once.
 
+mod newer;
 mod read_all;
 
 use std::collections::BTreeSet;
@@ -17,7 +18,8 @@ use tidings_kernel::{
     Condition, Expect, Item, MAX_TXN_WRITES, Outgoing, StoreError, Txn, Update, Value, tables,
 };
 
-pub use self::read_all::{MAX_NEWER, ReadAll, ReadUpTo, read_all};
+pub use self::newer::MAX_NEWER;
+pub use self::read_all::{ReadAll, ReadUpTo, read_all};
 use crate::Inbox;
 use crate::counting::{Counting, still, take_in, unchanged};
 use crate::damage::readable;
@@ -39,7 +41,7 @@ pub enum MarkError {
     TooMany(usize),
     #[error("more than {MAX_NEWER} unread messages came after {0}; mark up to a later one, or all")]
     TooManyNewer(MessageId),
-    #[error("the user was forgotten after he was let in")]
+    #[error("the user was forgotten or signed out after he was let in")]
     Forgotten,
     #[error("others kept changing the inbox")]
     Busy,

@@ -4,29 +4,25 @@
 //! What came after the message up to which the user has read is taken out of it by a flag on each: `unread` with the
 //! read-all's number. Those are few as a rule and go into the same transaction. If they are more, the number is reserved first and they are flagged
 //! in steps: a flag means nothing before the read-all of its number, and nothing after it if that never comes.
+//!
+//! Not here: which those are (`newer`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidings_access::Cx;
-use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Query, Txn, Update, tables};
+use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Query, Txn, tables};
 
-use super::{MarkError, as_receipt};
+use super::MarkError;
+use super::newer::{Newer, Search};
 use crate::Inbox;
 use crate::counting::{Counting, still, take_in};
-use crate::damage::readable;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
-use crate::public::Known;
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{Marks, Receipt, Stored, Watermark};
+use crate::records::Watermark;
 use crate::timeline;
 use crate::view::{Reader, View, look};
 
-/// So many unread messages may be newer than the one up to which is read.
-pub const MAX_NEWER: usize = 500;
-/// So many items are looked at to find them: read ones and those of other categories are in between, and must not be in the way.
-const MAX_LOOKED_AT: usize = 50_000;
-const PAGE: usize = 500;
 /// So many are flagged at once, in transactions of their own.
 const FLAGGED: usize = 90;
 
@@ -55,6 +51,8 @@ pub async fn read_all(
     let counting = Counting::of_user(cx.workspace(), &reader.inbox, &reader.uid);
     let items = cx.items().await?;
     let is_told = timeline::is_known(cx, &reader.uid).await?;
+    let of_id = what.up_to.as_ref();
+    let mut search = of_id.map(|id| Search::new(cx, &counting, id, what.category.as_ref()));
     let mut reserved = None;
     for _ in 0..ATTEMPTS {
         let view = look(cx, inbox, reader).await?;
@@ -62,8 +60,8 @@ pub async fn read_all(
             // There is no such inbox, or not yet.
             return Ok(what.done(cx));
         }
-        let newer = match &what.up_to {
-            Some(id) => newer_unread(cx, &counting, &view, id, what.category.as_ref()).await?,
+        let newer = match &mut search {
+            Some(search) => search.newer(&view).await?,
             None => Vec::new(),
         };
         if what.category.as_ref().is_some_and(|category| !view.knows(category)) {
@@ -88,7 +86,10 @@ pub async fn read_all(
                 let update = counting.all().set("marks", number);
                 let update = update.expect(Expect::That(still("rev", rev)));
                 match items.update(update).await {
-                    Ok(_) => reserved = Some((number, rev + 1)),
+                    Ok(_) => {
+                        reserved = Some((number, rev + 1));
+                        search.iter_mut().for_each(|search| search.is_as_of(rev + 1));
+                    }
                     Err(error) if lost(&error) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -117,27 +118,6 @@ impl ReadAll {
     fn done(&self, cx: &Cx) -> ReadUpTo {
         let id = self.up_to.clone().unwrap_or_else(|| MessageId::last_of(cx.now()));
         ReadUpTo { id }
-    }
-}
-
-/// An unread message that stays unread.
-struct Newer {
-    id: MessageId,
-    category: Option<Category>,
-    /// What its receipt has to say if it is a public one.
-    public: Option<(i64, jiff::Timestamp)>,
-}
-
-impl Newer {
-    fn flag(&self, counting: &Counting<'_>, number: i64) -> Update {
-        let update = Update::new(&tables::INBOX, keys::message(&counting.partition, &self.id));
-        let update = update.set("unread", number);
-        let unread = Condition::not_exists("readat");
-        match self.public {
-            Some((seq, expires)) => as_receipt(update, self.category.as_ref(), seq, expires)
-                .expect(Expect::That(unread.and(Condition::not_exists("kind")))),
-            None => update.expect(Expect::That(unread.and(Condition::exists("kind")))),
-        }
     }
 }
 
@@ -170,68 +150,6 @@ async fn newest(cx: &Cx, counting: &Counting<'_>) -> Result<Option<MessageId>, M
     let page = cx.items().await?.query(query.limit(1)).await?;
     let sort = page.items.first().and_then(|item| item.text("SK"));
     Ok(sort.and_then(|sort| sort.strip_prefix(keys::MESSAGES)?.parse().ok()))
-}
-
-/// Unread messages that are newer, the user's own and public ones.
-async fn newer_unread(
-    cx: &Cx,
-    counting: &Counting<'_>,
-    view: &View,
-    id: &MessageId,
-    category: Option<&Category>,
-) -> Result<Vec<Newer>, MarkError> {
-    let items = cx.items().await?;
-    let (mut newer, mut receipts) = (Vec::new(), BTreeMap::<MessageId, Receipt>::new());
-    // The keys of receipts that nobody can read. Whether they say that something is read, nobody knows.
-    let mut unreadable = BTreeSet::new();
-    let (mut cursor, mut looked_at) = (None, 0);
-    let wanted = |of: Option<&Category>| category.is_none() || category == of;
-    loop {
-        // Nothing stands between the last message and `m$`: the character after # is $.
-        let from = format!("{}{id}", keys::MESSAGES);
-        let query = Query::new(&tables::INBOX, &counting.partition).between(from, "m$");
-        let page = items.query(query.limit(PAGE).after(cursor)).await?;
-        looked_at += page.items.len();
-        for item in &page.items {
-            match readable(cx, item) {
-                Some(Stored::Own(own)) if own.message.id > *id => {
-                    let category = own.message.category.clone();
-                    if wanted(category.as_ref()) && !view.balance.of_own(&own).is_read() {
-                        newer.push(Newer { id: own.message.id, category, public: None });
-                    }
-                }
-                Some(Stored::Receipt(receipt)) => {
-                    receipts.insert(receipt.id.clone(), receipt);
-                }
-                Some(Stored::Own(_) | Stored::Public(_)) => {}
-                None => unreadable.extend(item.text("SK").map(ToOwned::to_owned)),
-            }
-        }
-        cursor = page.cursor;
-        if newer.len() > MAX_NEWER || (cursor.is_some() && looked_at >= MAX_LOOKED_AT) {
-            return Err(MarkError::TooManyNewer(id.clone()));
-        }
-        if cursor.is_none() {
-            break;
-        }
-    }
-    let is_unread = |known: &Known<'_>| {
-        if !unreadable.is_empty() && unreadable.contains(&format!("{}{}", keys::MESSAGES, known.id))
-        {
-            return false;
-        }
-        let marks = receipts.get(&known.id).map_or_else(Marks::default, |receipt| receipt.marks);
-        !view.balance.of_public(known.category, known.seq, marks).is_read()
-    };
-    let publics = view.index.above(id, view.index.wanted(view.since(), category));
-    for known in publics.filter(is_unread) {
-        let (category, public) = (known.category.cloned(), Some((known.seq, known.expires)));
-        newer.push(Newer { id: known.id, category, public });
-        if newer.len() > MAX_NEWER {
-            return Err(MarkError::TooManyNewer(id.clone()));
-        }
-    }
-    Ok(newer)
 }
 
 struct Plan<'a> {

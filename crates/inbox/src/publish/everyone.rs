@@ -68,15 +68,15 @@ pub(super) async fn put(
     Err(StoreError::Conflict.into())
 }
 
-/// Takes the content of a post's message away. What stays tells readers' nodes that it was there. `None` if somebody
-/// was faster.
+/// Takes away what a post's message says, to whom and by whom. What stays tells readers' nodes that it was there. `None` if
+/// somebody was faster.
 pub(super) async fn redact(
     cx: &Cx,
     inbox: &InboxKey,
     post: &Post,
 ) -> Result<Option<Post>, StorageError> {
     let items = cx.items().await?;
-    let after = Post { state: State::Redacted, content: None, ..post.clone() };
+    let after = post.taken_back(State::Redacted);
     let mut txn = Txn::new().update(moved(cx, inbox, post, &after)).enqueue(audited(
         cx,
         "post.redact",
@@ -96,7 +96,7 @@ pub(super) async fn redact(
     if let Some(mut public) = public.filter(|public| public.redacted.is_none()) {
         let stats = stats(cx, inbox, items.as_ref()).await?;
         let number = stats.redactions + 1;
-        public.message.content = None;
+        public.message = public.message.tombstone();
         public.redacted = Some(number);
         let there = Condition::exists("id").and(Condition::not_exists("redacted"));
         let all = count(cx, inbox, keys::counts(&partition), -1)

@@ -146,7 +146,8 @@ fn moved(cx: &Cx, inbox: &InboxKey, before: &Post, after: &Post) -> Update {
         .set("delivered", after.delivered)
         .set("redacted", after.redacted)
         .expect(Expect::That(unchanged));
-    if after.content.is_none() { update.remove("message") } else { update }
+    let update = if after.content.is_none() { update.remove("message") } else { update };
+    if after.label.is_none() { update.remove("label") } else { update }
 }
 
 /// A post of whose category there are no messages any more.

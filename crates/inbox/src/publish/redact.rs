@@ -116,7 +116,7 @@ impl Inbox {
 
 /// `None` if somebody was faster.
 async fn cancel(cx: &Cx, inbox: &InboxKey, post: &Post) -> Result<Option<Post>, StorageError> {
-    let after = Post { state: State::Cancelled, content: None, ..post.clone() };
+    let after = post.taken_back(State::Cancelled);
     let txn = Txn::new()
         .update(moved(cx, inbox, post, &after))
         .cancel_timer(keys::timer(inbox, &post.id))
@@ -126,7 +126,7 @@ async fn cancel(cx: &Cx, inbox: &InboxKey, post: &Post) -> Result<Option<Post>, 
 
 /// From now on nobody gets it any more. `None` if somebody was faster.
 async fn begin(cx: &Cx, inbox: &InboxKey, post: &Post) -> Result<Option<Post>, StorageError> {
-    let mut after = Post { state: State::Redacting, content: None, ..post.clone() };
+    let mut after = post.taken_back(State::Redacting);
     let mut txn = Txn::new();
     if post.delivered == 0 {
         after.state = State::Redacted;

@@ -114,6 +114,12 @@ pub enum Stored {
 }
 
 impl Message {
+    /// What stays of a redacted one: that it was there, of which category and how long. The post says who sent it.
+    pub fn tombstone(self) -> Self {
+        let sender = String::new();
+        Self { host_system_id: None, sender, label: None, content: None, ..self }
+    }
+
     fn write(&self, item: &mut Item, tenant: &Workspace, inbox: &InboxKey) {
         item.set("kind", KIND);
         item.set("id", self.id.as_str());

@@ -36,6 +36,7 @@ pub struct Post {
     pub id: MessageId,
     pub sender: String,
     pub audience: Audience,
+    /// Gone once it was taken back.
     pub label: Option<String>,
     pub category: Option<Category>,
     pub host_system_id: Option<String>,
@@ -128,6 +129,11 @@ impl Post {
             category: self.category.clone(),
             content: Some(self.content.clone()?),
         })
+    }
+
+    /// The post once it was taken back. What its readers were told of it is gone; by what stays its request is known again.
+    pub fn taken_back(&self, state: State) -> Self {
+        Self { state, content: None, label: None, ..self.clone() }
     }
 
     pub fn to_item(&self, tenant: &Workspace, inbox: &InboxKey) -> Item {

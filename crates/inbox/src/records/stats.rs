@@ -81,7 +81,8 @@ pub struct UserStats {
     pub since: Option<i64>,
     /// The millisecond in which he first came, which tells him from one of the same name who was forgotten. 0 if he never came.
     pub came: i64,
-    /// The millisecond in which one of the same name was forgotten: who was let in until then is not he. Nothing if there was none.
+    /// The millisecond in which one of the same name was forgotten, or he was signed out: who was let in until then stays outside.
+    /// Nothing if neither was.
     pub forgotten: Option<i64>,
     /// Receipts of public messages that were redacted up to this redaction are taken out.
     pub cleaned: i64,

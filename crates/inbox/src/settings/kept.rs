@@ -29,9 +29,15 @@ pub struct Kept(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     settings: HashMap<Workspace, (Timestamp, Arc<TenantSettings>)>,
+    /// How often any were forgotten.
+    forgotten: u64,
     /// What other nodes say.
     heard: Option<Receiver<Heard>>,
 }
+
+/// When somebody began to read. What was read before any were forgotten may be what was to be forgotten.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
 
 impl Kept {
     pub(crate) fn between_nodes(database: &Database) -> Self {
@@ -41,18 +47,35 @@ impl Kept {
 
     /// The settings of the tenant.
     pub async fn tenant(&self, cx: &Cx) -> Result<Arc<TenantSettings>, StorageError> {
-        if let Some(known) = self.state().get(cx) {
-            return Ok(known);
-        }
+        let ticket = match self.known(cx) {
+            Ok(known) => return Ok(known),
+            Err(ticket) => ticket,
+        };
         let settings = Arc::new(tenant(cx).await?);
-        // What was said since it was asked for is heard by whoever comes next.
-        self.state().keep(cx, &settings);
+        self.keep(cx, &ticket, &settings);
         Ok(settings)
     }
 
     /// They were changed on this node.
     pub fn forget(&self, workspace: &Workspace) {
-        self.state().settings.remove(workspace);
+        let mut state = self.state();
+        state.forgotten += 1;
+        state.settings.remove(workspace);
+    }
+
+    /// Those that are kept, or the ticket to keep them with once they are read.
+    pub(super) fn known(&self, cx: &Cx) -> Result<Arc<TenantSettings>, Ticket> {
+        let mut state = self.state();
+        state.get(cx).ok_or(Ticket(state.forgotten))
+    }
+
+    pub(super) fn keep(&self, cx: &Cx, ticket: &Ticket, settings: &Arc<TenantSettings>) {
+        let mut state = self.state();
+        // What other nodes have said meanwhile.
+        state.listen();
+        if state.forgotten == ticket.0 {
+            state.keep(cx, settings);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -76,6 +99,7 @@ impl State {
                 Ok(Heard::Missed) | Err(TryRecvError::Lagged(_)) => self.settings.clear(),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
+            self.forgotten += 1;
         }
     }
 

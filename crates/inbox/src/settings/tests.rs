@@ -1,6 +1,7 @@
 //! Settings as a tenant makes them, on every store.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::ToSpan as _;
 use tidings_sql::Heard;
@@ -8,8 +9,8 @@ use tidings_testbed::{Bed, each_store};
 
 use super::kept::TOPIC;
 use super::{
-    InForce, NewConfiguration, NewSettings, SettingsError, delete_inbox, in_force, inbox, inboxes,
-    put_inbox, put_tenant, tenant,
+    InForce, Kept, NewConfiguration, NewSettings, SettingsError, delete_inbox, in_force, inbox,
+    inboxes, put_inbox, put_tenant, tenant,
 };
 use crate::Inbox;
 use crate::keys::InboxKey;
@@ -175,4 +176,37 @@ async fn settings_are_kept_for_two_seconds_where_nobody_tells() {
     put_tenant(&bed.cx().await, NewSettings::default()).await.unwrap();
     inbox.settings.forget(bed.cx().await.workspace());
     assert_eq!(allowed().await, 0, "as on the node that has changed them");
+}
+
+#[tokio::test]
+async fn what_was_read_before_they_were_changed_is_not_kept() {
+    let bed = Bed::memory().await;
+    let (kept, cx) = (Kept::default(), bed.cx().await);
+    put_tenant(&cx, settings("One")).await.unwrap();
+    let ticket = kept.known(&cx).unwrap_err();
+    let read = Arc::new(tenant(&cx).await.unwrap());
+    // Between the reading and the keeping.
+    put_tenant(&cx, NewSettings::default()).await.unwrap();
+    kept.forget(cx.workspace());
+    kept.keep(&cx, &ticket, &read);
+    assert!(kept.tenant(&cx).await.unwrap().allowed_origins.is_empty());
+    assert!(kept.known(&cx).is_ok(), "what is read now is kept");
+}
+
+#[tokio::test]
+async fn what_was_read_before_another_node_told_is_not_kept() {
+    let bed = Bed::postgres().await;
+    let there = bed.beside().await;
+    let theirs = Kept::between_nodes(there.access.database());
+    let mut heard = there.access.database().hear(TOPIC);
+    assert_eq!(heard.recv().await.unwrap(), Heard::Missed);
+    let (cx, there) = (bed.cx().await, there.inside("acme").await);
+    let ticket = theirs.known(&there).unwrap_err();
+    let read = Arc::new(tenant(&there).await.unwrap());
+    put_tenant(&cx, settings("One")).await.unwrap();
+    assert_eq!(heard.recv().await.unwrap(), Heard::Word("acme".into()));
+    // Somebody else has heard it while this one was reading.
+    assert!(theirs.known(&there).is_err());
+    theirs.keep(&there, &ticket, &read);
+    assert_eq!(theirs.tenant(&there).await.unwrap().allowed_origins.len(), 2);
 }

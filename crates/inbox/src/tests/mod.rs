@@ -8,6 +8,7 @@ mod forgotten;
 mod list;
 mod marks;
 mod races;
+mod signed_out;
 mod verified;
 mod visits;
-mod world;
+pub(crate) mod world;

@@ -17,23 +17,23 @@ use crate::read::{Counts, Listing, Page, counts, list};
 use crate::verify::{Then, Verified, verify};
 use crate::{Inbox, Reader};
 
-pub(super) struct World<'a> {
-    pub(super) bed: &'a Bed,
-    pub(super) inbox: Arc<Inbox>,
-    pub(super) workspace: String,
-    pub(super) engine: SqlItems,
+pub(crate) struct World<'a> {
+    pub(crate) bed: &'a Bed,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) workspace: String,
+    pub(crate) engine: SqlItems,
 }
 
-pub(super) fn reader(uid: &str) -> Reader {
+pub(crate) fn reader(uid: &str) -> Reader {
     reader_in("app", uid)
 }
 
-pub(super) fn reader_in(inbox: &str, uid: &str) -> Reader {
+pub(crate) fn reader_in(inbox: &str, uid: &str) -> Reader {
     Reader { inbox: inbox.parse().unwrap(), uid: uid.parse().unwrap(), let_in: None }
 }
 
 /// A message without anything special, to nobody yet.
-pub(super) fn post(to: To) -> NewPost {
+pub(crate) fn post(to: To) -> NewPost {
     NewPost {
         to,
         label: None,
@@ -49,25 +49,25 @@ pub(super) fn post(to: To) -> NewPost {
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(bed: &'a Bed) -> Self {
+    pub(crate) fn new(bed: &'a Bed) -> Self {
         Self::inside(bed, "acme")
     }
 
-    pub(super) fn inside(bed: &'a Bed, workspace: &str) -> Self {
+    pub(crate) fn inside(bed: &'a Bed, workspace: &str) -> Self {
         let engine = SqlItems::new(bed.access.database().clone(), bed.clock.clone());
         Self { bed, inbox: Arc::default(), workspace: workspace.to_owned(), engine }
     }
 
-    pub(super) async fn cx(&self) -> Cx {
+    pub(crate) async fn cx(&self) -> Cx {
         self.bed.inside(&self.workspace).await
     }
 
     /// Publishes to a user, or to everyone if there is none, and a moment passes.
-    pub(super) async fn publish(&self, uid: &str, category: &str) -> MessageId {
+    pub(crate) async fn publish(&self, uid: &str, category: &str) -> MessageId {
         self.publish_for(uid, category, "30d").await
     }
 
-    pub(super) async fn publish_for(&self, uid: &str, category: &str, ttl: &str) -> MessageId {
+    pub(crate) async fn publish_for(&self, uid: &str, category: &str, ttl: &str) -> MessageId {
         let to = match uid {
             "" => To::Everyone,
             uid => To::Users(uid.split(',').map(ToOwned::to_owned).collect()),
@@ -83,25 +83,25 @@ impl<'a> World<'a> {
         published.id
     }
 
-    pub(super) async fn mark(&self, uid: &str, what: Mark, ids: &[&MessageId]) -> Vec<Receipt> {
+    pub(crate) async fn mark(&self, uid: &str, what: Mark, ids: &[&MessageId]) -> Vec<Receipt> {
         let ids: Vec<_> = ids.iter().copied().cloned().collect();
         let marked = mark(&self.cx().await, &self.inbox, &reader(uid), what, &ids).await.unwrap();
         self.bed.clock.advance(10.milliseconds());
         marked
     }
 
-    pub(super) async fn read_all(&self, uid: &str, category: &str, up_to: Option<&MessageId>) {
+    pub(crate) async fn read_all(&self, uid: &str, category: &str, up_to: Option<&MessageId>) {
         let what = ReadAll { category: category.parse().ok(), up_to: up_to.cloned() };
         read_all(&self.cx().await, &self.inbox, &reader(uid), what).await.unwrap();
         self.bed.clock.advance(10.milliseconds());
     }
 
-    pub(super) async fn counts(&self, uid: &str) -> Counts {
+    pub(crate) async fn counts(&self, uid: &str) -> Counts {
         counts(&self.cx().await, &self.inbox, &reader(uid)).await.unwrap()
     }
 
     /// `total unread`, and the same for each category.
-    pub(super) async fn told(&self, uid: &str) -> String {
+    pub(crate) async fn told(&self, uid: &str) -> String {
         let counts = self.counts(uid).await;
         let categories = counts
             .categories
@@ -110,12 +110,12 @@ impl<'a> World<'a> {
         format!("{} {}{}", counts.total, counts.unread, categories.collect::<String>())
     }
 
-    pub(super) async fn list(&self, uid: &str, listing: Listing) -> Page {
+    pub(crate) async fn list(&self, uid: &str, listing: Listing) -> Page {
         list(&self.cx().await, &self.inbox, &reader(uid), listing).await.unwrap()
     }
 
     /// The ids that a user sees, newest first, in pages of this many.
-    pub(super) async fn ids(&self, uid: &str, listing: Listing) -> Vec<MessageId> {
+    pub(crate) async fn ids(&self, uid: &str, listing: Listing) -> Vec<MessageId> {
         let (mut ids, mut listing) = (Vec::new(), listing);
         loop {
             let page = self.list(uid, listing.clone()).await;
@@ -130,22 +130,22 @@ impl<'a> World<'a> {
     }
 
     /// Removes what is past its time. Nobody has counted it out then.
-    pub(super) async fn sweep(&self) {
+    pub(crate) async fn sweep(&self) {
         while self.engine.sweep(100).await.unwrap() > 0 {}
     }
 
-    pub(super) async fn count_out(&self) -> Counted {
+    pub(crate) async fn count_out(&self) -> Counted {
         count_out(&self.cx().await, &self.inbox).await.unwrap()
     }
 
     /// Removes what is past its time, and counts it out.
-    pub(super) async fn expire(&self) {
+    pub(crate) async fn expire(&self) {
         self.sweep().await;
         self.count_out().await;
     }
 
     /// Counts everything anew, and insists that every count is right.
-    pub(super) async fn verify(&self) -> Verified {
+    pub(crate) async fn verify(&self) -> Verified {
         let mut drifts = Vec::new();
         let (cx, mut tell) = (self.cx().await, |drift| drifts.push(drift));
         let verified = verify(&cx, &self.inbox, Then::Tell, &mut tell).await.unwrap();
@@ -156,7 +156,7 @@ impl<'a> World<'a> {
 }
 
 /// All that is stored of inboxes in which there is this word. A part of a word is not enough: ids and hashes spell anything.
-pub(super) async fn said(bed: &Bed, word: &str) -> Vec<String> {
+pub(crate) async fn said(bed: &Bed, word: &str) -> Vec<String> {
     let items = bed.cx().await.items().await.unwrap();
     let page = items.scan(Scan::new(&tables::INBOX).limit(500)).await.unwrap();
     assert!(page.cursor.is_none());

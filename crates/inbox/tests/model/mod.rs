@@ -1,7 +1,8 @@
 //! Whatever happens in whatever order, counts and lists are what a simple model says, and counting anew finds nothing.
 //!
 //! The model knows no counters and no watermarks: a message is read or it is not, and everything is counted by looking. Nor does it know
-//! where items are: the tests of each engine bring their own ground, those of DynamoDB too (`aws/tests/inbox.rs`).
+//! where items are: the tests of each engine bring their own ground, those of DynamoDB too (`aws/tests/inbox.rs`). Each step is made on one of
+//! two nodes, for one of two tenants who have the same names for their users and inboxes, and a model each.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,22 +27,27 @@ use tidings_kernel::{Clock as _, Scan, tables};
 use tidings_testkit::FakeClock;
 use tokio::runtime::Runtime;
 
-/// A workspace on some engine, with a clock that is set by hand.
+/// Nodes that have workspaces on some engine in common, with a clock that is set by hand.
 #[async_trait]
 pub(crate) trait Ground {
-    fn inbox(&self) -> &Inbox;
+    /// What a node keeps in memory.
+    fn inbox(&self, node: usize) -> &Inbox;
 
     fn clock(&self) -> &FakeClock;
 
-    async fn cx(&self) -> Cx;
+    async fn cx(&self, node: usize, tenant: usize) -> Cx;
 
-    /// Removes what is past its time. Nobody has counted it out then.
+    /// Removes what is past its time, of all tenants. Nobody has counted it out then.
     async fn sweep(&self);
 
     /// Lets the stream tell everything again, where it can.
     async fn retell(&self);
 }
 
+/// Each keeps what it has read.
+pub(crate) const NODES: usize = 2;
+/// Their users and inboxes are called the same.
+pub(crate) const TENANTS: usize = 2;
 /// More than have a post in the transaction that accepts it.
 const USERS: usize = 24;
 /// Some of them do more than the others, or nobody would do much.
@@ -226,9 +232,12 @@ fn apply(marked: &mut Marked, mark: Mark) {
 
 struct Run<'a> {
     ground: &'a dyn Ground,
-    model: Model,
+    /// Where the next thing happens, and to whom.
+    node: usize,
+    tenant: usize,
+    models: [Model; TENANTS],
     /// Something may have been removed that is not counted out.
-    is_late: bool,
+    is_late: [bool; TENANTS],
 }
 
 impl Run<'_> {
@@ -236,8 +245,20 @@ impl Run<'_> {
         self.ground.clock().now()
     }
 
+    fn inbox(&self) -> &Inbox {
+        self.ground.inbox(self.node)
+    }
+
+    async fn cx(&self) -> Cx {
+        self.ground.cx(self.node, self.tenant).await
+    }
+
+    fn model(&mut self) -> &mut Model {
+        &mut self.models[self.tenant]
+    }
+
     async fn take(&mut self, step: &Step, earlier: &Cx) {
-        let cx = self.ground.cx().await;
+        let cx = self.cx().await;
         match step {
             Step::Publish { inbox, users, category, ttl, late } => {
                 let cx = if *late { earlier } else { &cx };
@@ -249,17 +270,8 @@ impl Run<'_> {
             Step::ReadAll { inbox, user, category, up_to } => {
                 self.read_all(&cx, (*inbox, *user), *category, *up_to).await;
             }
-            Step::Redact { message } => {
-                let Some(message) = self.model.messages.get_mut(*message) else { return };
-                let inbox = INBOXES[message.inbox].parse().unwrap();
-                // Nobody asks twice, and a post is forgotten when its message is.
-                if message.redacted || message.expires <= cx.now() {
-                    return;
-                }
-                message.redacted = true;
-                self.ground.inbox().redact(&cx, &inbox, &message.id).await.unwrap();
-            }
-            Step::Visit { inbox, user } => self.model.visit(*inbox, *user, cx.now()),
+            Step::Redact { message } => self.redact(&cx, *message).await,
+            Step::Visit { inbox, user } => self.model().visit(*inbox, *user, cx.now()),
             Step::Pass { minutes, swept } => {
                 self.ground.clock().advance(minutes.minutes());
                 if *swept {
@@ -270,8 +282,8 @@ impl Run<'_> {
             Step::CountOut => self.expire().await,
             Step::Forget { user } => {
                 forget(&cx, &uid(*user).parse().unwrap()).await.unwrap();
-                self.model.since.retain(|(_, of), _| of != user);
-                for message in &mut self.model.messages {
+                self.model().since.retain(|(_, of), _| of != user);
+                for message in &mut self.model().messages {
                     message.marked.remove(user);
                 }
             }
@@ -283,22 +295,33 @@ impl Run<'_> {
     /// Whatever nobody has looked at since it expired is removed, and counted out later.
     async fn sweep(&mut self) {
         self.ground.sweep().await;
-        self.is_late = true;
+        self.is_late = [true; TENANTS];
     }
 
     async fn expire(&mut self) {
-        self.ground.sweep().await;
-        count_out(&self.ground.cx().await, self.ground.inbox()).await.unwrap();
-        self.is_late = false;
+        self.sweep().await;
+        count_out(&self.cx().await, self.inbox()).await.unwrap();
+        self.is_late[self.tenant] = false;
     }
 
     /// Counts everything anew, and insists that every count is right.
     async fn verify(&self) {
         let mut drifts = Vec::new();
-        let (cx, mut tell) = (self.ground.cx().await, |drift| drifts.push(drift));
-        let verified = verify(&cx, self.ground.inbox(), Then::Tell, &mut tell).await.unwrap();
+        let (cx, mut tell) = (self.cx().await, |drift| drifts.push(drift));
+        let verified = verify(&cx, self.inbox(), Then::Tell, &mut tell).await.unwrap();
         assert!(drifts.is_empty(), "{drifts:#?}");
         assert_eq!((verified.unsettled, verified.unreadable), (0, 0));
+    }
+
+    async fn redact(&mut self, cx: &Cx, message: usize) {
+        let Some(message) = self.model().messages.get_mut(message) else { return };
+        let (inbox, id) = (INBOXES[message.inbox].parse().unwrap(), message.id.clone());
+        // Nobody asks twice, and a post is forgotten when its message is.
+        if message.redacted || message.expires <= cx.now() {
+            return;
+        }
+        message.redacted = true;
+        self.inbox().redact(cx, &inbox, &id).await.unwrap();
     }
 
     async fn publish(
@@ -327,8 +350,8 @@ impl Run<'_> {
         };
         let expires = TTLS[ttl].parse::<Ttl>().unwrap().after(cx.now());
         let key = INBOXES[inbox].parse().unwrap();
-        let published = self.ground.inbox().publish(cx, &key, new).await.unwrap();
-        self.model.messages.push(Message {
+        let published = self.inbox().publish(cx, &key, new).await.unwrap();
+        self.model().messages.push(Message {
             inbox,
             id: published.id,
             category,
@@ -340,16 +363,17 @@ impl Run<'_> {
     }
 
     async fn mark(&mut self, cx: &Cx, (inbox, user): (usize, usize), what: Mark, of: &[usize]) {
-        self.model.visit(inbox, user, cx.now());
-        let of: Vec<usize> =
-            of.iter().copied().filter(|number| *number < self.model.messages.len()).collect();
-        let ids: Vec<_> = of.iter().map(|number| self.model.messages[*number].id.clone()).collect();
+        self.model().visit(inbox, user, cx.now());
+        let messages = &self.model().messages;
+        let of: Vec<usize> = of.iter().copied().filter(|number| *number < messages.len()).collect();
+        let ids: Vec<_> = of.iter().map(|number| messages[*number].id.clone()).collect();
         let reader = reader_in(inbox, user);
-        let receipts = mark(cx, self.ground.inbox(), &reader, what, &ids).await.unwrap();
+        let receipts = mark(cx, self.inbox(), &reader, what, &ids).await.unwrap();
         let mut expected = BTreeMap::new();
+        let model = self.model();
         for number in of {
-            if self.model.is_seen(number, inbox, user, cx.now()) {
-                let message = &mut self.model.messages[number];
+            if model.is_seen(number, inbox, user, cx.now()) {
+                let message = &mut model.messages[number];
                 let marked = message.marked.entry(user).or_default();
                 apply(marked, what);
                 expected.insert(message.id.clone(), *marked);
@@ -374,17 +398,18 @@ impl Run<'_> {
         category: usize,
         up_to: Option<usize>,
     ) {
-        self.model.visit(inbox, user, cx.now());
-        let up_to = up_to.and_then(|number| self.model.messages.get(number));
+        self.model().visit(inbox, user, cx.now());
+        let up_to = up_to.and_then(|number| self.model().messages.get(number));
         let up_to = up_to.map(|message| message.id.clone());
         let what = ReadAll { category: CATEGORIES[category].parse().ok(), up_to: up_to.clone() };
         let reader = reader_in(inbox, user);
-        read_all(cx, self.ground.inbox(), &reader, what).await.unwrap();
-        for number in 0..self.model.messages.len() {
-            if !self.model.is_seen(number, inbox, user, cx.now()) {
+        read_all(cx, self.inbox(), &reader, what).await.unwrap();
+        let model = self.model();
+        for number in 0..model.messages.len() {
+            if !model.is_seen(number, inbox, user, cx.now()) {
                 continue;
             }
-            let message = &mut self.model.messages[number];
+            let message = &mut model.messages[number];
             let is_meant = category == 0 || message.category == category;
             if is_meant && up_to.as_ref().is_none_or(|up_to| message.id <= *up_to) {
                 message.marked.entry(user).or_default().read = true;
@@ -392,13 +417,20 @@ impl Run<'_> {
         }
     }
 
-    /// What users see and count is what the model says.
+    /// What users see and count is what the model says, of each tenant.
     async fn agree(&mut self) {
-        let cx = self.ground.cx().await;
+        for tenant in 0..TENANTS {
+            self.tenant = tenant;
+            self.agree_here().await;
+        }
+    }
+
+    async fn agree_here(&self) {
+        let cx = self.cx().await;
         for inbox in 0..INBOXES.len() {
             for user in 0..USERS {
                 // Only who came already is asked: asking is a visit.
-                if !self.model.since.contains_key(&(inbox, user)) {
+                if !self.models[self.tenant].since.contains_key(&(inbox, user)) {
                     continue;
                 }
                 self.agree_on(&cx, inbox, user).await;
@@ -407,7 +439,7 @@ impl Run<'_> {
     }
 
     async fn agree_on(&self, cx: &Cx, inbox: usize, user: usize) {
-        let seen = self.model.seen(inbox, user, self.now());
+        let seen = self.models[self.tenant].seen(inbox, user, self.now());
         let reader = reader_in(inbox, user);
         for (category, archived, unread_only, limit) in [
             (0, false, false, 3),
@@ -431,7 +463,7 @@ impl Run<'_> {
             loop {
                 let category = of.clone();
                 let listing = Listing { limit, cursor, category, unread_only, archived };
-                let page = list(cx, self.ground.inbox(), &reader, listing).await.unwrap();
+                let page = list(cx, self.inbox(), &reader, listing).await.unwrap();
                 let shown = page.messages.into_iter();
                 found.extend(shown.map(|shown| (shown.message.id, shown.is_unread)));
                 cursor = page.next;
@@ -442,7 +474,7 @@ impl Run<'_> {
             assert_eq!(found, expected, "{reader:?} {of:?}");
         }
         self.agree_on_newer(cx, &reader, &seen).await;
-        if self.is_late {
+        if self.is_late[self.tenant] {
             return;
         }
         let mut expected: BTreeMap<Category, Count> = BTreeMap::new();
@@ -455,7 +487,7 @@ impl Run<'_> {
                 count.unread += i64::from(!marked.read);
             }
         }
-        let counts = counts(cx, self.ground.inbox(), &reader).await.unwrap();
+        let counts = counts(cx, self.inbox(), &reader).await.unwrap();
         assert_eq!((counts.total, counts.unread), (whole.total, whole.unread), "{reader:?}");
         assert_eq!(counts.categories, expected, "{reader:?}");
     }
@@ -466,7 +498,7 @@ impl Run<'_> {
         let told = seen.iter().rev().filter(|(message, _)| message.id > middle.id);
         let told: Vec<_> = told.map(|(message, it)| (message.id.clone(), !it.read)).collect();
         for limit in [2, 100] {
-            let newer = newer(cx, self.ground.inbox(), reader, &middle.id, limit).await.unwrap();
+            let newer = newer(cx, self.inbox(), reader, &middle.id, limit).await.unwrap();
             assert_eq!(newer.more, told.len() > limit, "{reader:?}");
             if !newer.more {
                 let found = newer.messages.into_iter();
@@ -499,29 +531,43 @@ async fn none_is_empty(cx: &Cx) {
     }
 }
 
-async fn run(ground: &dyn Ground, steps: &[Step], every: usize) {
-    let mut run = Run { ground, model: Model::default(), is_late: false };
+/// A step, and on which node and for which tenant it is made.
+type Placed = (Step, usize, usize);
+
+async fn run(ground: &dyn Ground, steps: &[Placed], every: usize) {
+    let (models, is_late) = Default::default();
+    let mut run = Run { ground, node: 0, tenant: 0, models, is_late };
     // Those of which some steps come late.
-    let mut earlier = ground.cx().await;
-    for (number, step) in steps.iter().enumerate() {
-        run.take(step, &earlier).await;
+    let now = async || [ground.cx(0, 0).await, ground.cx(0, 1).await];
+    let mut earlier = now().await;
+    for (number, (step, node, tenant)) in steps.iter().enumerate() {
+        (run.node, run.tenant) = (*node, *tenant);
+        run.take(step, &earlier[*tenant]).await;
         if number.is_multiple_of(every) {
             run.agree().await;
         }
         // What began before an erasure does not end after it: that would take less than the moment between a removal and the erasure.
         if number % 4 == 0 || matches!(step, Step::Forget { .. }) {
-            earlier = ground.cx().await;
+            earlier = now().await;
         }
         // Counting anew counts out too, so not each time.
         if number % 7 == 6 {
             run.verify().await;
         }
     }
-    run.verify().await;
-    run.expire().await;
+    for tenant in 0..TENANTS {
+        run.tenant = tenant;
+        run.verify().await;
+        run.expire().await;
+    }
+    // What the second has had removed of the first.
+    run.is_late = [false; TENANTS];
     run.agree().await;
-    run.verify().await;
-    none_is_empty(&ground.cx().await).await;
+    for tenant in 0..TENANTS {
+        run.tenant = tenant;
+        run.verify().await;
+        none_is_empty(&run.cx().await).await;
+    }
 }
 
 /// How much is tried.
@@ -537,15 +583,16 @@ pub(crate) struct Size {
 pub(crate) fn counts_are_what_looking_says<G: Ground>(
     runtime: &Runtime,
     Size { cases, steps: length, every }: Size,
-    ground: impl AsyncFn(String) -> G,
+    ground: impl AsyncFn([String; TENANTS]) -> G,
 ) {
     let number = Cell::new(0);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let steps = proptest::collection::vec(step(), length / 2..length);
+    let placed = (step(), 0..NODES, 0..TENANTS);
+    let steps = proptest::collection::vec(placed, length / 2..length);
     let run = TestRunner::new(config).run(&steps, |steps| {
         number.set(number.get() + 1);
         runtime.block_on(async {
-            let ground = ground(format!("w{}", number.get())).await;
+            let ground = ground(["v", "w"].map(|name| format!("{name}{}", number.get()))).await;
             run(&ground, &steps, every).await;
         });
         Ok(())

@@ -32,7 +32,7 @@ pub(super) fn described() -> OpenApiRouter<V1> {
         .routes(routes!(configurations::list))
         .routes(routes!(configurations::show, configurations::put, configurations::delete))
         .routes(routes!(settings::show, settings::put))
-        .routes(routes!(tokens::create))
+        .routes(routes!(tokens::create, tokens::end))
 }
 
 /// What may name as many users as a post can have, and is as long as that. It is no file: it is read as a whole.

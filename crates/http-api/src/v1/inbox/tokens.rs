@@ -1,18 +1,20 @@
-//! `/v1/inbox-tokens`: how a back end lets one of its users in to his inbox.
+//! `/v1/inbox-tokens`: how a back end lets one of its users in to his inbox, and ends that.
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use serde::Serialize;
 use tidings_inbox::keys::{InboxKey, UserId};
+use tidings_inbox::sign_out;
 use tidings_inbox::tokens::{Issue, IssueError, Issued, LIFETIME, MAX_INBOXES, MAX_LIFETIME};
 use utoipa::ToSchema;
 
+use super::acting;
 use crate::problem::{Problem, ProblemBody, Violation};
 use crate::v1::V1;
-use crate::v1::auth::{InboxUser, Needs, Refusals};
-use crate::v1::input::{Body, Fields, FromFields};
+use crate::v1::auth::{InboxAdmin, InboxUser, Needs, Refusals};
+use crate::v1::input::{Body, Fields, FromFields, Params};
 
 #[derive(ToSchema)]
 #[schema(as = NewInboxToken)]
@@ -30,6 +32,9 @@ pub(in crate::v1) struct ToMake {
 }
 
 pub(in crate::v1) struct Draft(Issue);
+
+/// Whose tokens: the query.
+pub(in crate::v1) struct Whose(UserId);
 
 /// A token for a device, and one that gets the next pair. They are shown once.
 #[derive(Serialize, ToSchema)]
@@ -67,6 +72,42 @@ pub(in crate::v1) async fn create(
 ) -> Result<(StatusCode, Json<TokensBody>), Problem> {
     let issued = v1.services.tokens.issue(&v1.cx(&who), issue).await?;
     Ok((StatusCode::CREATED, Json(issued.into())))
+}
+
+/// Sign a user out
+///
+/// Every token that he has is refused from now on, refresh tokens too, and his streams end. His messages stay, and a new token lets him in. Needs
+/// the scope `inbox:admin`.
+#[utoipa::path(
+    delete,
+    path = "/v1/inbox-tokens",
+    tag = "Inboxes",
+    security(("key" = [])),
+    params(
+        ("X-Admin-Id" = Option<String>, Header, description = "Who does it; without it, the client", max_length = 128),
+        ("user_id" = String, Query, description = "The user, in the words of your app", max_length = 128)
+    ),
+    responses(
+        (status = 204, description = "He is signed out"),
+        (status = 422, description = "The query is wrong", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(in crate::v1) async fn end(
+    State(v1): State<V1>,
+    who: Needs<InboxAdmin>,
+    headers: HeaderMap,
+    Params(Whose(user)): Params<Whose>,
+) -> Result<StatusCode, Problem> {
+    let acting = acting(&v1, &who, &headers)?;
+    sign_out(&acting.cx, &v1.services.inbox, &user).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+impl FromFields for Whose {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        Some(Self(fields.required("user_id")?))
+    }
 }
 
 impl FromFields for Draft {

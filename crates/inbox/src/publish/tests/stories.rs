@@ -24,6 +24,7 @@ each_store!(
     a_post_can_be_taken_back_before_its_time,
     a_post_is_taken_away_from_everyone,
     a_post_is_taken_away_from_its_users_read_or_not,
+    what_is_taken_back_says_no_more_what_it_said,
     how_long_it_lives_is_decided_in_order,
     posts_are_of_one_tenant_and_one_inbox,
     who_is_forgotten_is_named_by_no_post,
@@ -271,6 +272,41 @@ async fn a_post_is_taken_away_from_its_users_read_or_not(bed: &Bed) {
     world.bed.advance(2).await;
     assert_eq!(world.bed.work(&queues::INBOX_POSTS, world.worker()).await, 1);
     world.counts_hold(&uids).await;
+}
+
+async fn what_is_taken_back_says_no_more_what_it_said(bed: &Bed) {
+    let world = World::new(bed).await;
+    let said = "Secret";
+    let new = |new: NewPost, host: &str| NewPost {
+        label: Some(format!("{said} readers")),
+        title: said.to_owned(),
+        body: json!(said),
+        sender: format!("{said} sender"),
+        host_system_id: Some(host.to_owned()),
+        ..new
+    };
+    let later = Some(world.cx.now() + 1.hour());
+    let posts = [
+        new(to_everyone(), "a"),
+        new(to(&["ada"]), "b"),
+        new(to_many(40), "c"),
+        NewPost { send_at: later, ..new(to_everyone(), "d") },
+    ];
+    for post in posts {
+        let published = world.publish(post.clone()).await;
+        world.inbox.redact(&world.cx, &world.key, &published.id).await.unwrap();
+        let stored = world.post(&published.id).await;
+        assert_eq!((stored.label, stored.content), (None, None), "{}", stored.state);
+        // Operators are told whose it was, and its request is still known.
+        assert_eq!(stored.sender, post.sender);
+        let again = world.publish(post).await;
+        assert_eq!((again.id, again.replayed), (published.id, true));
+    }
+    let partition = keys::public(world.cx.workspace(), &world.key);
+    let left = world.all(&partition, keys::MESSAGES).await;
+    assert_eq!(left.len(), 1, "a tombstone");
+    assert!(!format!("{left:?}").contains(said), "{left:?}");
+    assert_eq!(left[0].get("host_system_id"), None);
 }
 
 async fn how_long_it_lives_is_decided_in_order(bed: &Bed) {

@@ -8,7 +8,7 @@
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use tidings_access::Cx;
 use tidings_inbox::Inbox;
 
@@ -22,12 +22,16 @@ const EXPOSED: HeaderValue =
     HeaderValue::from_static("etag, retry-after, x-request-id, ratelimit-remaining");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
-/// Answers preflights, and tells the browser that the page may read the answer.
+/// A preflight. What it asks for stands in the headers of the answer, and all of it may be had.
+pub(super) async fn asks_first() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+/// Tells the browser that the page may read the answer, whoever has made it.
 pub(super) async fn answer(request: Request, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
     let asks_first = *request.method() == Method::OPTIONS;
-    let mut response =
-        if asks_first { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     let Some(origin) = origin else { return response };

@@ -18,6 +18,7 @@ use axum::Router;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::options;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
@@ -35,6 +36,7 @@ pub(in crate::v1) use kept::Pages;
 
 use crate::problem::{Problem, Violation};
 use crate::v1::V1;
+use crate::{Limits, around};
 use admit::Visit;
 use kept::Answer;
 
@@ -61,11 +63,16 @@ pub(in crate::v1) fn described_without_token() -> OpenApiRouter<V1> {
     OpenApiRouter::new().routes(routes!(refresh::refresh))
 }
 
-pub(in crate::v1) fn router(state: &V1) -> Router<V1> {
-    let (with_token, _) = described().split_for_parts();
-    let (without, _) = described_without_token().split_for_parts();
+/// What everybody may ask from a page has `cors` outside of all else: who was refused by what is around every route is told so too.
+pub(in crate::v1) fn router(state: &V1, limits: Limits) -> Router<V1> {
+    let (with_token, description) = described().split_for_parts();
+    let (without, other) = described_without_token().split_for_parts();
     let with_token = with_token.route_layer(from_fn_with_state(state.clone(), admit::admit));
-    with_token.merge(without).layer(from_fn(cors::answer))
+    let paths = description.paths.paths.keys().chain(other.paths.paths.keys());
+    let routes = paths.fold(with_token.merge(without), |routes, path| {
+        routes.route(path, options(cors::asks_first))
+    });
+    around(routes, limits).layer(from_fn(cors::answer))
 }
 
 /// A message as its reader has it.

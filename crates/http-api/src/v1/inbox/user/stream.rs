@@ -375,8 +375,10 @@ fn revs(counts: &Counts) -> Revs {
     counts.rev.parse().unwrap_or_default()
 }
 
-/// JSON has no line breaks in it, so one line holds all of it.
+/// JSON has no line breaks in it, so one line holds all of it. It may have the two that Unicode has besides, which end no
+/// line of an event stream; not everybody who reads one knows that.
 fn event(text: &mut String, name: &str, at: &Position, data: &serde_json::Value) {
+    let data = data.to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
     let written = write!(text, "id: {}\nevent: {name}\ndata: {data}\n\n", at.text());
     written.expect("a text takes everything");
 }

@@ -70,7 +70,12 @@ impl Stream {
             }
             let chunk = tokio::time::timeout(Duration::from_secs(10), self.body.next());
             let chunk = chunk.await.expect("something comes")?.unwrap();
-            self.text += std::str::from_utf8(&chunk).unwrap();
+            let chunk = std::str::from_utf8(&chunk).unwrap();
+            assert!(
+                !chunk.contains(['\u{2028}', '\u{2029}']),
+                "some take these for the end of a line"
+            );
+            self.text += chunk;
         }
     }
 
@@ -120,6 +125,17 @@ async fn what_comes_and_what_is_marked_is_told_to_all_who_look() {
     }
     // Bob has heard of nothing else.
     assert_eq!(other.until_counts().await, told(&["For everyone"], 1));
+}
+
+#[tokio::test]
+async fn a_message_with_line_separators_is_told_as_it_is() {
+    let world = World::new().await;
+    let ada = world.token("ada").await;
+    let mut stream = world.stream(&ada).await;
+    assert_eq!(stream.until_counts().await, told(&[], 0));
+    let odd = "One\u{2028}id: ☃\u{2029}event: two\\u2028";
+    world.publish(&["ada"], odd).await;
+    assert_eq!(stream.until_counts().await, told(&[odd], 1));
 }
 
 #[tokio::test]
@@ -343,6 +359,43 @@ async fn a_stream_ends_when_its_user_is_forgotten() {
         tidings_inbox::keys::user(cx.workspace(), &"app".parse().unwrap(), &"ada".parse().unwrap());
     let query = tidings_kernel::Query::new(&tidings_kernel::tables::INBOX, partition);
     assert_eq!(cx.items().await.unwrap().count(query).await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn who_is_signed_out_is_out_on_all_his_devices() {
+    let world = World::new().await;
+    world.publish(&["ada", "bob"], "One").await;
+    let admin = world.all().await;
+    let body = r#"{"user_id":"ada"}"#;
+    let tokens = world.send("POST /v1/inbox-tokens", Some(&admin), body).await.json();
+    let token = tokens["token"].as_str().unwrap();
+    let refresh = json!({"refresh_token": tokens["refresh_token"]}).to_string();
+    let (other, bob) = (world.token_in(&world.other, "ada").await, world.token("bob").await);
+    let mut streams = [world.stream(token).await, world.stream(token).await];
+    for stream in &mut streams {
+        assert_eq!(stream.until_counts().await, told(&[], 1));
+    }
+    world.clock.advance(1.second());
+    let sign_out = "DELETE /v1/inbox-tokens?user_id=ada";
+    assert_eq!(world.send(sign_out, Some(&admin), "").await.status, 204);
+    for stream in &mut streams {
+        assert_eq!(stream.next().await.map(|event| event.name).as_deref(), Some("expired"));
+        assert_eq!(stream.next().await, None);
+    }
+    let counts = "GET /inbox/v1/app/counts";
+    assert_eq!(world.send(counts, Some(token), "").await.status, 401);
+    let refreshed = world.send("POST /inbox/v1/tokens/refresh", None, &refresh).await;
+    assert_eq!(refreshed.status, 401, "{}", refreshed.body);
+    for (token, unread) in [(&other, 0), (&bob, 1)] {
+        assert_eq!(world.send(counts, Some(token), "").await.json()["unread"], unread);
+    }
+    world.clock.advance(1.millisecond());
+    let again = world.token("ada").await;
+    assert_eq!(world.send(counts, Some(&again), "").await.json()["unread"], 1);
+    for query in ["", "?user_id=a%23b", "?user_id=ada&all=1"] {
+        let line = format!("DELETE /v1/inbox-tokens{query}");
+        assert_eq!(world.send(&line, Some(&admin), "").await.status, 422, "{query}");
+    }
 }
 
 #[tokio::test]

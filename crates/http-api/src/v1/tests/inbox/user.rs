@@ -271,6 +271,31 @@ async fn pages_of_allowed_origins_may_ask_and_others_are_told_why_not() {
 }
 
 #[tokio::test]
+async fn a_page_can_read_also_what_no_handler_has_answered() {
+    let mut world = World::new().await;
+    // One of our own, which needs no permission.
+    let (token, page) = (world.token("ada").await, "https://m.example.org");
+    world.publish(&["ada"], "One").await;
+    let readable = |answer: Answer, status: u16| {
+        assert_eq!(answer.status, status, "{}", answer.body);
+        assert_eq!(answer.json()["request_id"], "r-1");
+        let allowed = format!("access-control-allow-origin: {page}\n");
+        assert!(answer.headers.contains(&allowed), "{}", answer.headers);
+        assert!(answer.headers.contains("vary: origin\n"), "{}", answer.headers);
+    };
+    let request = Request::builder().method("PUT").uri("/inbox/v1/app/messages/read");
+    let request = request.header("x-request-id", "r-1").header("origin", page);
+    let request = request.header("content-length", "5000");
+    readable(world.ask(request.body(Body::empty()).unwrap()).await, 413);
+    readable(world.ask_from_page("DELETE /inbox/v1/app/counts", page, Some(&token)).await, 405);
+    // There is no time for what has to wait for the disk.
+    let limits = crate::Limits::uniform(4096, std::time::Duration::ZERO);
+    world.router = crate::v1(world.services.clone(), limits);
+    let line = "PUT /inbox/v1/app/messages/read-all";
+    readable(world.ask_from_page(line, page, Some(&token)).await, 504);
+}
+
+#[tokio::test]
 async fn a_browser_may_ask_whether_it_may_ask() {
     let world = World::new().await;
     for path in ["/inbox/v1/app/messages/read", "/inbox/v1/tokens/refresh", "/inbox/v1/app/stream"]

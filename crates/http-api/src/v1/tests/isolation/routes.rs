@@ -338,6 +338,7 @@ pub(super) const ROUTES: &[Known] = &[
     Known::new("POST", "/v1/inbox-tokens", Scope::InboxUser)
         .takes(r#"{"user_id":"hidden"}"#)
         .answers(201),
+    admin("DELETE", "/v1/inbox-tokens").asks("?user_id=hidden").answers(204),
     user("GET", "/inbox/v1/{inbox}/messages"),
     Known::new("GET", "/inbox/v1/{inbox}/messages/{message_id}", Scope::InboxUser),
     user("GET", "/inbox/v1/{inbox}/counts"),
