@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use tidings_kernel::queues;
 use tidings_leads::identity::{Identity, Whom};
+use tidings_leads::memory as remembered;
 use tidings_leads::timeline::{Listing, Page, timeline};
-use tidings_leads::{features, ingestion, memory};
+use tidings_leads::{features, ingestion};
 use tidings_testbed::{Bed, each_store};
 
 use super::super::segment::{identify, track};
@@ -75,7 +76,7 @@ async fn what_shops_tell_as_segment_does_counts(bed: &Bed) {
     let page = told_of(bed, "email", "ada@example.org").await.unwrap();
     assert_eq!(page.events[4].event_type, "Order Completed", "it is kept as it was told");
     bed.work(&queues::FEATURE_PROCESSING, features::handler(bed.access.clone())).await;
-    bed.work(&queues::MEMORY_PROCESSING, memory::handler(bed.access.clone())).await;
+    bed.work(&queues::MEMORY_PROCESSING, remembered::handler(bed.access.clone())).await;
     let (cx, id) = (bed.cx().await, page.owner.lead_organization_id);
     let features = features::get(&cx, &id).await.unwrap().unwrap();
     for (name, value) in [
@@ -87,7 +88,8 @@ async fn what_shops_tell_as_segment_does_counts(bed: &Bed) {
         let told = features.values.get(name).map(|value| serde_json::to_string(value).unwrap());
         assert_eq!(told.as_deref(), Some(value), "{name}");
     }
-    let memories = memory::list(&cx, &id, memory::Listing::default()).await.unwrap().unwrap();
+    let memories =
+        remembered::list(&cx, &id, remembered::Listing::default()).await.unwrap().unwrap();
     let known: Vec<String> =
         memories.memories.iter().map(|one| format!("{}/{}", one.memory_type, one.key)).collect();
     let expected = [
