@@ -24,6 +24,8 @@ const MAX_INVOICES: usize = 100;
 /// So many messages of inboxes, the newest, and so many inboxes and categories that were read as a whole.
 const MAX_MESSAGES: usize = 200;
 const MAX_PLACES: usize = 20;
+/// How senders call an invoice: as whoever stops reminders at a payment reads it, too (`sequences::events`).
+const INVOICE: &[&str] = &["invoice", "invoice_id", "invoiceId", "invoice_number", "invoiceNumber"];
 /// So many currencies. Nobody pays in more.
 const MAX_CURRENCIES: usize = 20;
 
@@ -146,15 +148,19 @@ impl State {
     pub(super) fn add(&mut self, event: &StoredEvent, today: Date) {
         self.forget_before(today);
         let at = event.occurred_at.as_millisecond();
-        if is_his_own(&event.event_type) {
+        if is_his_own(event) {
             latest(&mut self.last_active_at, at);
         }
-        let Some(kind) = Kind::of(&event.event_type) else { return };
-        self.add_totals(kind, event, at);
+        let kind = Kind::of(&event.event_type);
+        if let Some(kind) = kind {
+            self.add_totals(kind, event, at);
+        }
         let day = day_of(event.occurred_at);
-        if days_between(day, today) <= KEPT_DAYS
-            && let Some(change) = day_change(kind, event, at)
-        {
+        if days_between(day, today) > KEPT_DAYS {
+            return;
+        }
+        let changes = [mood_change(event), kind.and_then(|kind| day_change(kind, event, at))];
+        for change in changes.into_iter().flatten() {
             change(self.days.entry(day).or_default());
         }
     }
@@ -218,18 +224,18 @@ impl State {
     }
 
     fn sum(&mut self, currency: String, amount: Number) {
-        if !self.spent.contains_key(&currency) && self.spent.len() >= MAX_CURRENCIES {
-            return;
-        }
         let spent = self.spent.entry(currency).or_insert(Number::ZERO);
         // Amounts are bounded so that their sums fit.
         *spent = spent.checked_add(amount).unwrap_or(*spent);
+        // The first by name are kept, whatever comes first: which has gone never comes back with a part of its sum.
+        if self.spent.len() > MAX_CURRENCIES {
+            self.spent.pop_last();
+        }
     }
 
     /// One invoice, or several at once.
     fn invoices(&mut self, event: &StoredEvent, at: i64, overdue: bool) {
-        let name =
-            |about: &Object| reading::name(about, &["invoice", "invoice_id", "invoice_number"]);
+        let name = |about: &Object| reading::name(about, INVOICE);
         let open = |about: &Object| Open {
             currency: reading::named_currency(about)
                 .unwrap_or_else(|| reading::currency(&event.payload)),
@@ -301,17 +307,18 @@ impl State {
         if let Some(message) = reading::name(&event.payload, &["up_to"]) {
             return self.read_to(place, ReadTo { at, message: reading::short(&message) });
         }
-        if self.inbox_read_at.contains_key(&place) || self.inbox_read_at.len() < MAX_PLACES {
-            let known = self.inbox_read_at.entry(place).or_insert(at);
-            *known = at.max(*known);
+        let known = self.inbox_read_at.entry(place).or_insert(at);
+        *known = at.max(*known);
+        // Those that were read last are kept. Which has gone was read before all of them, and is back only when it is read again.
+        if self.inbox_read_at.len() > MAX_PLACES {
+            let oldest = self.inbox_read_at.iter().min_by_key(|(place, at)| (**at, *place));
+            let oldest = oldest.map(|(place, _)| place.clone()).unwrap_or_default();
+            self.inbox_read_at.remove(&oldest);
         }
     }
 
     /// Only what is not part of what was read at another time is kept: as a rule that is one, since people read on.
     fn read_to(&mut self, place: String, this: ReadTo) {
-        if !self.inbox_read_to.contains_key(&place) && self.inbox_read_to.len() >= MAX_PLACES {
-            return;
-        }
         let known = self.inbox_read_to.entry(place).or_default();
         if known.iter().any(|other| other.covers(&this)) {
             return;
@@ -321,6 +328,10 @@ impl State {
         known.sort();
         if known.len() > MAX_PLACES {
             known.remove(0);
+        }
+        // The first by name, as with currencies: several times belong to a place, and a part of them says something else than all.
+        if self.inbox_read_to.len() > MAX_PLACES {
+            self.inbox_read_to.pop_last();
         }
     }
 
@@ -380,15 +391,17 @@ fn latest(known: &mut Option<i64>, at: i64) {
 
 type Change = Box<dyn FnOnce(&mut Day)>;
 
-/// What an event does to its day.
+/// Whatever it is that has a mood, as memory sees it.
+fn mood_change(event: &StoredEvent) -> Option<Change> {
+    let mood = reading::mood(&event.payload)?;
+    Some(Box::new(move |day| {
+        day.moods += 1;
+        day.mood_sum += mood;
+    }))
+}
+
+/// What an event does to its day by what it is.
 fn day_change(kind: Kind, event: &StoredEvent, at: i64) -> Option<Change> {
-    let mood = matches!(kind, Kind::Wrote | Kind::Replied).then(|| reading::mood(&event.payload));
-    if let Some(Some(mood)) = mood {
-        return Some(Box::new(move |day| {
-            day.moods += 1;
-            day.mood_sum += mood;
-        }));
-    }
     match kind {
         Kind::Purchased => Some(Box::new(|day| day.purchases += 1)),
         Kind::Opened => Some(Box::new(|day| day.opens += 1)),

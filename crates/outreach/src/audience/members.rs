@@ -8,7 +8,7 @@ use tidings_kernel::{
 };
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile, Tag};
-use tidings_people::{keys, memory};
+use tidings_people::{features, keys, memory};
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
@@ -100,8 +100,7 @@ fn is_his_turn(candidate: &Candidate, list: &Addresses, some: &[EmailAddress]) -
     listed.min().is_some_and(|first| some.binary_search(first).is_ok())
 }
 
-/// In the order of the indexes of the tags, which is that of the addresses. Only the address that somebody is written to at
-/// counts: the profile is that address's.
+/// In the order of the indexes of the tags, which is that of the addresses. Whoever has several that are tagged comes with the first of them.
 async fn tagged(
     cx: &Cx,
     walk: &Walk,
@@ -135,8 +134,36 @@ async fn tagged(
     let emails: Vec<EmailAddress> = some.iter().filter_map(|one| one.parse().ok()).collect();
     let wanted: BTreeSet<EmailAddress> = emails.iter().cloned().collect();
     let mut candidates = with_addresses(cx, walk, emails).await?;
-    candidates.retain(|candidate| wanted.contains(candidate.email()));
+    let tagged = tagged_addresses(items.as_ref(), tags, &candidates).await?;
+    candidates.retain(|candidate| {
+        let his = candidate.facts.addresses.iter();
+        match candidate.facts.addresses.as_slice() {
+            [only] => wanted.contains(only),
+            _ => his
+                .filter(|one| tagged.contains(*one))
+                .min()
+                .is_some_and(|one| wanted.contains(one)),
+        }
+    });
     Ok(Chunk { candidates, looked_at: some.len(), next })
+}
+
+/// Which addresses of those who have several are in the index of one of the tags.
+async fn tagged_addresses(
+    items: &dyn ItemStore,
+    tags: &[&Tag],
+    people: &[Candidate],
+) -> Result<BTreeSet<EmailAddress>, StorageError> {
+    let several = people.iter().map(|one| &one.facts.addresses).filter(|his| his.len() > 1);
+    let addresses: Vec<&EmailAddress> = several.flatten().collect();
+    let mut tagged = BTreeSet::new();
+    for tag in tags {
+        let keys = addresses.iter().map(|address| Some(keys::tag(tag.as_str(), address)));
+        let found = get_all(items, &tables::MAIN, keys.collect()).await?;
+        let there = addresses.iter().zip(found).filter(|(_, entry)| entry.is_some());
+        tagged.extend(there.map(|(address, _)| (*address).clone()));
+    }
+    Ok(tagged)
 }
 
 /// Those who have one of these addresses.
@@ -421,10 +448,10 @@ pub(super) async fn add_items(
     let items = items.as_ref();
     if walk.condition.asks_profile() {
         add_profiles(items, people).await?;
+        add_other_profiles(items, people).await?;
     }
     let subjects: BTreeSet<&Subject> = walk.condition.subjects().into_iter().collect();
-    let features = subjects.iter().any(|subject| matches!(subject, Subject::Feature(_)));
-    if features {
+    if subjects.iter().any(|subject| matches!(subject, Subject::Feature(_))) {
         add_features(items, &subjects, people).await?;
     }
     for subject in subjects {
@@ -453,6 +480,21 @@ pub(super) async fn add_profiles(
     Ok(())
 }
 
+/// Those of the other addresses of who has several.
+async fn add_other_profiles(
+    items: &dyn ItemStore,
+    people: &mut [Candidate],
+) -> Result<(), StorageError> {
+    let others = people.iter().flat_map(|one| one.facts.addresses.iter().skip(1));
+    let wanted: Vec<Option<Key>> = others.map(|address| Some(keys::profile(address))).collect();
+    let mut found = get_all(items, &tables::MAIN, wanted).await?.into_iter();
+    for one in people {
+        let his = found.by_ref().take(one.facts.addresses.len() - 1);
+        one.facts.others = his.flatten().map(Profile::from).collect();
+    }
+    Ok(())
+}
+
 async fn add_features(
     items: &dyn ItemStore,
     subjects: &BTreeSet<&Subject>,
@@ -464,7 +506,8 @@ async fn add_features(
         let mut features: BTreeMap<String, Value> =
             match item.and_then(|mut item| item.remove("features")) {
                 Some(Value::M(features)) => features,
-                _ => continue,
+                // Nothing has happened to him yet.
+                _ => features::all_before_anything(),
             };
         for subject in subjects {
             if let Subject::Feature(name) = subject {

@@ -72,6 +72,10 @@ fn happening(step: &Step, place: usize) -> What {
             json!({"currency": "EUR", "invoices": [{"invoice": invoice, "amount": number}, {"invoice": "i9", "amount": 1, "currency": "USD"}]}),
         ),
         12 => ("email.unsubscribed", json!({"reason": "too many"})),
+        13 => ("Order Rated", json!({"sentiment": (number % 21 - 10) as f64 / 10.0})),
+        19 => {
+            ("email.subscribed", json!({"by": if number % 2 == 0 { "operator" } else { "person" }}))
+        }
         _ => ("page_viewed", json!({})),
     };
     let begin: Timestamp = BEGIN.parse().unwrap();
@@ -121,6 +125,15 @@ fn the_names_that_people_are_told_are_those_that_there_are() {
     assert_eq!(names, tidings_people::features::NAMES);
 }
 
+/// And of whom nothing is computed yet, they are told the same as if it were.
+#[test]
+fn what_is_told_before_anything_happened_is_what_is_computed_of_nothing() {
+    let mut computed = BTreeMap::new();
+    let now: Timestamp = BEGIN.parse().unwrap();
+    registry::compute(&mut computed, features::ALL.iter(), &State::default(), now);
+    assert_eq!(computed, tidings_people::features::all_before_anything());
+}
+
 /// Only those are computed again that say that the event touches them. So it must change no other one.
 #[test]
 fn an_event_changes_only_the_features_that_say_so() {
@@ -136,13 +149,56 @@ fn an_event_changes_only_the_features_that_say_so() {
             let mut after = BTreeMap::new();
             registry::compute(&mut after, features::ALL.iter(), &state, now);
             for feature in &features::ALL {
-                if !feature.is_touched_by(&event.event_type) {
+                if !feature.is_touched_by(&event) {
                     let (name, kind) = (feature.name, &event.event_type);
                     prop_assert_eq!(before.get(name), after.get(name), "{} by {}", name, kind);
                 }
             }
             before = after;
         }
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+/// More of everything than is kept.
+fn too_much() -> Vec<StoredEvent> {
+    let begin: Timestamp = BEGIN.parse().unwrap();
+    let event = |place: usize| {
+        let name = (place * 7 + place / 9) % 30;
+        let currency =
+            format!("X{}{}", char::from(b'A' + name as u8 % 26), if name < 26 { "A" } else { "B" });
+        let (kind, payload) = match place % 3 {
+            0 => ("purchase_completed", json!({"amount": place, "currency": currency})),
+            1 => ("inbox.read_all", json!({"inbox": format!("i{name}")})),
+            _ => (
+                "inbox.read_all",
+                json!({"inbox": format!("i{name}"), "up_to": format!("m{}", place % 5)}),
+            ),
+        };
+        StoredEvent {
+            id: place.to_string(),
+            event_type: kind.to_owned(),
+            occurred_at: begin + (((place * 31) % 97) as i64).minutes(),
+            payload: payload.as_object().cloned().unwrap_or_default(),
+            ..stored(&Step { kind: 13, number: 0, minute: 0, late: 0, times: 1 }, place)
+        }
+    };
+    (0..270).map(event).collect()
+}
+
+#[test]
+fn what_is_kept_of_too_much_is_the_same_in_any_order() {
+    let day = day_of(BEGIN.parse().unwrap());
+    let added = |events: &[StoredEvent]| {
+        let mut state = State::default();
+        events.iter().for_each(|event| state.add(event, day));
+        state
+    };
+    let expected = added(&too_much());
+    let config = Config { failure_persistence: None, ..Config::with_cases(100) };
+    let outcome = TestRunner::new(config).run(&Just(too_much()).prop_shuffle(), |events| {
+        prop_assert_eq!(added(&events), expected.clone());
         Ok(())
     });
     outcome.unwrap();
