@@ -1,111 +1,71 @@
 //! Transient bounces: one says little, five in a row without a delivery between say that nobody is there.
 //!
-//! Events come late, twice and in any order, so nothing is counted up. What is kept is when the last bounces and
-//! deliveries happened, and the rule looks at the times alone. A delivery that turns up late breaks the row too: it takes back
-//! a suppression that should not have been. To people who never bounce a delivery costs one read and no write; if one of
-//! theirs is needed later, it is among their events.
+//! Events come late, twice and in any order, so nothing is counted up. What is kept is when the last bounces happened and
+//! what was delivered between them (`kept`), and the rule looks at the times alone. A delivery that turns up late breaks
+//! the row too: it takes back a suppression that should not have been. To people who never bounce a delivery costs one read
+//! and no write; if one of theirs is needed later, it is among their events.
+//!
+//! Who notes a bounce looks among the events for what was delivered right before and right after it, while they are there:
+//! they are not kept for ever (`data.ttl_days`), and the next bounce may come in a month.
 
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError, in_millis};
-use tidings_kernel::{
-    Condition, EmailAddress, Expect, Item, Query, StoreError, Txn, Value, tables,
-};
+use tidings_kernel::{Condition, EmailAddress, Expect, Query, StoreError, Txn, tables};
 
+use super::kept::{Kept, Note, Row, is_of_row};
 use super::record::{Kind, Reason, Suppression};
 use super::store::{self, Held};
 use super::{Suppress, Suppressed, suppress};
 use crate::keys;
 use crate::race;
 
-/// So many in a row suppress.
-const ROW: usize = 5;
-/// So many of each are kept: the newest.
-const KEPT: usize = 20;
-
-/// Notes a transient bounce. `None` if it suppresses nothing (yet). The same event counts once.
+/// Notes a transient bounce, and suppresses if it completes a row. The same event counts once.
 pub async fn transient_bounce(
     cx: &Cx,
     email: &EmailAddress,
     event: &str,
     at: Timestamp,
-) -> Result<Option<Suppressed>, StorageError> {
-    let (items, at) = (cx.items().await?, in_millis(at));
-    for _ in 0..race::ATTEMPTS {
-        let held = Held::load(&items, email).await?;
-        if held.lifted_at.is_some_and(|lifted| at <= lifted) {
-            return Ok(Some(Suppressed::Stale));
-        }
-        let mut kept = Kept::read(held.bounces.as_ref());
-        if !kept.bounces.iter().any(|(id, _)| id == event) {
-            kept.bounces.push((event.to_owned(), at));
-            let txn = held.unchanged_by(Txn::new());
-            let put = txn.put(&tables::MAIN, kept.to_item(email), kept.expected());
-            match items.transact(put).await {
-                Ok(()) => {}
-                Err(error) if race::lost(&error) => continue,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // Also if it was known already: whoever noted it may have died before the next line.
-        if row(&kept.bounces, &kept.deliveries).is_some() {
-            kept.deliveries.extend(deliveries_between(cx, email, &kept.bounces).await?);
-        }
-        let Some(since) = row(&kept.bounces, &kept.deliveries) else { return Ok(None) };
-        let cmd = Suppress {
-            email: email.clone(),
-            kind: Kind::Transient,
-            reason: Reason::clipped("five consecutive transient bounces"),
-            source: Some(kept.at(since).unwrap_or(event).to_owned()),
-            note: None,
-            at: since,
-        };
-        return suppress(cx, cmd).await.map(Some);
+) -> Result<(), StorageError> {
+    let at = in_millis(at);
+    let Some(kept) = note(cx, email, Note::Bounce(event, at)).await? else { return Ok(()) };
+    // After that, or a delivery could be recorded in between and be seen by neither. Also of a bounce that was known
+    // already: whoever noted it may have died here.
+    let next_to_it = deliveries_next_to(cx, email, &kept, at).await?;
+    if !next_to_it.is_empty() {
+        note(cx, email, Note::Deliveries(&next_to_it)).await?;
     }
-    Err(StoreError::Conflict.into())
+    settle(cx, email).await
 }
 
 /// Notes a delivery: bounces before it and after it are no row.
 pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(), StorageError> {
-    let (items, at) = (cx.items().await?, in_millis(at));
-    let mut unmarked = false;
+    let items = cx.items().await?;
+    if items.get(&tables::MAIN, &keys::bounces(email)).await?.is_none() {
+        return Ok(());
+    }
+    note(cx, email, Note::Deliveries(&[in_millis(at)])).await?;
+    settle(cx, email).await
+}
+
+/// Keeps it, and tells what is kept now. `None` of a bounce from before somebody lifted the suppression.
+async fn note(cx: &Cx, email: &EmailAddress, note: Note<'_>) -> Result<Option<Kept>, StorageError> {
+    let items = cx.items().await?;
     for _ in 0..race::ATTEMPTS {
-        let Some(bounces) = items.get(&tables::MAIN, &keys::bounces(email)).await? else {
-            return Ok(());
-        };
-        let mut kept = Kept::read(Some(&bounces));
-        if !kept.deliveries.contains(&at) {
-            kept.deliveries.push(at);
-            let put = Txn::new().put(&tables::MAIN, kept.to_item(email), kept.expected());
-            match items.transact(put).await {
-                Ok(()) => {}
-                Err(error) if race::lost(&error) => continue,
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if row(&kept.bounces, &kept.deliveries).is_some() {
-            kept.deliveries.extend(deliveries_between(cx, email, &kept.bounces).await?);
-        }
         let held = Held::load(&items, email).await?;
-        if let Some(since) = row(&kept.bounces, &kept.deliveries) {
-            let Some(moved) = moved(&held, &kept, since) else { return Ok(()) };
-            match items.transact(moved).await {
-                Ok(()) => return Ok(()),
-                Err(error) if race::lost(&error) => continue,
-                Err(error) => return Err(error.into()),
-            }
+        if let Note::Bounce(_, at) = note
+            && held.lifted_at.is_some_and(|lifted| at <= lifted)
+        {
+            return Ok(None);
         }
-        let current = match &held.suppression {
-            Some(current) if current.kind == Kind::Transient => current,
-            // Meanwhile it is suppressed for something that lasts: what was taken from the identity comes back.
-            Some(current) if unmarked => return Ok(store::mark_again(cx, current).await?),
-            _ => return Ok(()),
-        };
-        if !std::mem::replace(&mut unmarked, true) {
-            store::unmark(cx, current, "suppression.withdraw").await?;
+        let before = Kept::read(held.bounces.as_ref());
+        let after = before.clone().with(note);
+        if after == before {
+            return Ok(Some(after));
         }
-        let txn = held.flag_profile(held.without_suppression_alone(Txn::new()), false, cx.now());
-        match items.transact(txn).await {
-            Ok(()) => return Ok(()),
+        let txn = held.unchanged_by(Txn::new());
+        let put = txn.put(&tables::MAIN, after.to_item(email), before.expected());
+        match items.transact(put).await {
+            Ok(()) => return Ok(Some(after)),
             Err(error) if race::lost(&error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -113,101 +73,103 @@ pub async fn delivered(cx: &Cx, email: &EmailAddress, at: Timestamp) -> Result<(
     Err(StoreError::Conflict.into())
 }
 
-/// If the row that suppressed is broken, and another one, from later, is not: since then it is suppressed.
-fn moved(held: &Held, kept: &Kept, since: Timestamp) -> Option<Txn> {
-    let current = held.suppression.as_ref().filter(|current| current.kind == Kind::Transient)?;
-    if current.suppressed_at == since {
-        return None;
+/// Makes the suppression what the bounces say: it is there since the first row, or not at all. Looks again after each
+/// change, so that of several who do this at once the last one sees it right.
+async fn settle(cx: &Cx, email: &EmailAddress) -> Result<(), StorageError> {
+    let items = cx.items().await?;
+    let mut unmarked = false;
+    for _ in 0..race::ATTEMPTS {
+        let held = Held::load(&items, email).await?;
+        let kept = Kept::read(held.bounces.as_ref());
+        let txn = match (&held.suppression, kept.row()) {
+            (None, None) => return Ok(()),
+            (current, Some(row)) if is_earlier(&row, current.as_ref()) => {
+                match begin(cx, email, row).await? {
+                    Some(Suppressed::Stale) => return Ok(()),
+                    _ => continue,
+                }
+            }
+            (Some(current), Some(row)) if is_of_row(current) && !row.is_why(current) => {
+                moved(&held, current, row)
+            }
+            (Some(current), None) if is_of_row(current) => {
+                if !std::mem::replace(&mut unmarked, true) {
+                    store::unmark(cx, current, "suppression.withdraw").await?;
+                }
+                held.flag_profile(held.without_suppression_alone(Txn::new()), false, cx.now())
+            }
+            // Meanwhile it is suppressed for something else: what was taken from the identity comes back.
+            (Some(current), _) if unmarked => return Ok(store::mark_again(cx, current).await?),
+            _ => return Ok(()),
+        };
+        // It was decided by these bounces and by no others.
+        let txn = txn.check(&tables::MAIN, keys::bounces(email), kept.expected());
+        match items.transact(txn).await {
+            Ok(()) => {}
+            Err(error) if race::lost(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
-    let source = kept.at(since).map(ToOwned::to_owned);
-    let moved = Suppression { suppressed_at: since, source, ..current.clone() };
-    let txn = Txn::new().put(&tables::MAIN, moved.to_entry(), Expect::Anything);
-    let txn = held.unchanged_by(txn);
-    Some(txn.put(&tables::MAIN, moved.to_item(), held.expected_suppression()))
+    Err(StoreError::Conflict.into())
 }
 
-/// When the first row of five was complete, if there is one.
-fn row(bounces: &[(String, Timestamp)], deliveries: &[Timestamp]) -> Option<Timestamp> {
-    let mut times: Vec<Timestamp> = bounces.iter().map(|(_, at)| *at).collect();
-    times.sort();
-    let unbroken =
-        |row: &&[Timestamp]| !deliveries.iter().any(|at| row[0] <= *at && *at <= row[ROW - 1]);
-    times.windows(ROW).find(unbroken).map(|row| row[ROW - 1])
+/// Whether nothing is suppressed yet, or for a later row.
+fn is_earlier(row: &Row, current: Option<&Suppression>) -> bool {
+    current.is_none_or(|current| is_of_row(current) && row.since < current.suppressed_at)
 }
 
-/// Those that were stored as events before the first bounce was noted here.
-async fn deliveries_between(
+/// Suppresses because of a row, unless it is none after all: then the delivery that breaks it is noted.
+async fn begin(
     cx: &Cx,
     email: &EmailAddress,
-    bounces: &[(String, Timestamp)],
+    row: Row,
+) -> Result<Option<Suppressed>, StorageError> {
+    let within = deliveries(email, (row.first, row.since));
+    if let Some(at) = first_of(cx, within).await? {
+        note(cx, email, Note::Deliveries(&[at])).await?;
+        return Ok(None);
+    }
+    let cmd = Suppress {
+        email: email.clone(),
+        kind: Kind::Transient,
+        reason: Reason::clipped("five consecutive transient bounces"),
+        source: Some(row.source),
+        note: None,
+        at: row.since,
+    };
+    suppress(cx, cmd).await.map(Some)
+}
+
+/// If the row that suppressed is broken, and another one, from later, is not: since then it is suppressed.
+fn moved(held: &Held, current: &Suppression, row: Row) -> Txn {
+    let moved =
+        Suppression { suppressed_at: row.since, source: Some(row.source), ..current.clone() };
+    let txn = Txn::new().put(&tables::MAIN, moved.to_entry(), Expect::Anything);
+    let txn = held.unchanged_by(txn);
+    txn.put(&tables::MAIN, moved.to_item(), held.expected_suppression())
+}
+
+/// The last one before it and the first one after it, of those that are among the events.
+async fn deliveries_next_to(
+    cx: &Cx,
+    email: &EmailAddress,
+    kept: &Kept,
+    at: Timestamp,
 ) -> Result<Vec<Timestamp>, StorageError> {
-    let times = || bounces.iter().map(|(_, at)| *at);
-    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Ok(Vec::new()) };
-    let range = (format!("EVT#{}", keys::time(first)), format!("EVT#{}~", keys::time(last)));
-    let query = Query::new(&tables::EVENTS, keys::subscriber(email))
-        .between(range.0, range.1)
+    let (from, to) = kept.around(at);
+    let before = first_of(cx, deliveries(email, (from, at)).backward()).await?;
+    let after = first_of(cx, deliveries(email, (at, to))).await?;
+    Ok(before.into_iter().chain(after).collect())
+}
+
+async fn first_of(cx: &Cx, query: Query) -> Result<Option<Timestamp>, StorageError> {
+    let found = cx.items().await?.query(query.limit(1)).await?.items;
+    Ok(found.first().and_then(|item| item.text("timestamp")?.parse().ok()))
+}
+
+fn deliveries(email: &EmailAddress, (from, to): (Timestamp, Timestamp)) -> Query {
+    let (from, to) = (format!("EVT#{}", keys::time(from)), format!("EVT#{}~", keys::time(to)));
+    Query::new(&tables::EVENTS, keys::subscriber(email))
+        .between(from, to)
         .filter(Condition::eq("eventType", "delivery"))
-        .limit(KEPT);
-    let found = cx.items().await?.query(query).await?.items;
-    Ok(found.iter().filter_map(|item| item.text("timestamp")?.parse().ok()).collect())
-}
-
-/// The item BOUNCES.
-struct Kept {
-    bounces: Vec<(String, Timestamp)>,
-    deliveries: Vec<Timestamp>,
-    /// Counts the writes, so that of two at once one loads again.
-    version: i64,
-}
-
-impl Kept {
-    /// The bounce that was the last of a row: always the same one, whichever was heard of last.
-    fn at(&self, since: Timestamp) -> Option<&str> {
-        let then = self.bounces.iter().filter(|(_, at)| *at == since);
-        then.map(|(id, _)| id.as_str()).min()
-    }
-
-    fn read(item: Option<&Item>) -> Self {
-        let list = |name: &str| match item.and_then(|item| item.get(name)) {
-            Some(Value::L(list)) => list.clone(),
-            _ => Vec::new(),
-        };
-        let bounce = |value: &Value| {
-            let Value::M(map) = value else { return None };
-            let at = map.get("at")?.as_text()?.parse().ok()?;
-            Some((map.get("id")?.as_text()?.to_owned(), at))
-        };
-        Self {
-            bounces: list("transients").iter().filter_map(bounce).collect(),
-            deliveries: list("deliveries")
-                .iter()
-                .filter_map(|at| at.as_text()?.parse().ok())
-                .collect(),
-            version: item.and_then(|item| item.integer("version")).unwrap_or(0),
-        }
-    }
-
-    fn expected(&self) -> Expect {
-        match self.version {
-            0 => Expect::Absent,
-            version => Expect::That(Condition::eq("version", version)),
-        }
-    }
-
-    fn to_item(&self, email: &EmailAddress) -> Item {
-        let mut bounces = self.bounces.clone();
-        bounces.sort_by_key(|(_, at)| *at);
-        let bounces = bounces[bounces.len().saturating_sub(KEPT)..].iter().map(|(id, at)| {
-            let map = [("id", id.as_str().into()), ("at", keys::time(*at).into())];
-            Value::M(map.map(|(name, value)| (name.to_owned(), value)).into())
-        });
-        let mut deliveries = self.deliveries.clone();
-        deliveries.sort();
-        let deliveries = deliveries[deliveries.len().saturating_sub(KEPT)..].iter();
-        tables::MAIN
-            .bare_item(&keys::bounces(email))
-            .with("transients", bounces.collect::<Vec<_>>())
-            .with("deliveries", deliveries.map(|at| keys::time(*at).into()).collect::<Vec<Value>>())
-            .with("version", self.version + 1)
-    }
 }

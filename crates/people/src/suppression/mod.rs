@@ -8,8 +8,11 @@
 mod bounces;
 mod everywhere;
 mod gate;
+mod kept;
 pub(crate) mod memory;
 pub(crate) mod record;
+#[cfg(test)]
+mod rows;
 mod store;
 #[cfg(test)]
 mod tests;

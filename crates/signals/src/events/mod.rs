@@ -347,8 +347,7 @@ async fn suppress(cx: &Cx, event: &Event) -> Result<(), StorageError> {
         return match &event.kind {
             EventKind::Delivery => suppression::delivered(cx, &event.email, at).await,
             EventKind::Bounce(bounce) if bounce.class() == Class::Soft => {
-                let noted = suppression::transient_bounce(cx, &event.email, &event.id, at);
-                noted.await.map(drop)
+                suppression::transient_bounce(cx, &event.email, &event.id, at).await
             }
             EventKind::Bounce(bounce) if bounce.class() == Class::Unknown => {
                 tracing::info!(event.id, "A bounce says nothing certain of the address");

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use futures_util::FutureExt as _;
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde_json::{Value, json};
@@ -12,8 +13,10 @@ use tidings_kernel::{QueueEngine as _, queues};
 use tidings_testbed::Bed;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 
-use super::{ReceiveError, Received, Settings, Sns, is_certificate, is_of_sns};
+use super::certificates::MAX_WAITING;
+use super::{FetchError, ReceiveError, Received, Settings, Sns, is_certificate, is_of_sns};
 
 const TOPIC: &str = "arn:aws:sns:eu-west-1:123456789012:ses-events";
 
@@ -30,6 +33,8 @@ fn confirmation() -> String {
 struct Place {
     origin: String,
     asked: Arc<AtomicUsize>,
+    /// Opens what is held back.
+    gate: Arc<Semaphore>,
 }
 
 impl Place {
@@ -37,32 +42,40 @@ impl Place {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let asked = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&asked);
+        let gate = Arc::new(Semaphore::new(0));
+        let (counter, held) = (Arc::clone(&asked), Arc::clone(&gate));
         tokio::spawn(async move {
             while let Ok((mut connection, _)) = listener.accept().await {
                 counter.fetch_add(1, Ordering::SeqCst);
-                let mut request = vec![0; 4096];
-                let length = connection.read(&mut request).await.unwrap();
-                let request = String::from_utf8_lossy(&request[..length]).into_owned();
-                let path = request.split_whitespace().nth(1).unwrap_or_default();
-                let (status, body) = match path {
-                    "/good.pem" => ("200 OK", fixture("sns-certificate.pem")),
-                    "/expired.pem" => ("200 OK", fixture("sns-certificate-expired.pem")),
-                    "/huge.pem" => ("200 OK", "x".repeat(100_000)),
-                    "/nonsense.pem" => ("200 OK", "nonsense".to_owned()),
-                    "/moved.pem" => ("302 Found\r\nlocation: /good.pem", String::new()),
-                    path if path == confirmation() => ("200 OK", "<ok/>".to_owned()),
-                    _ => ("404 Not Found", String::new()),
-                };
-                let length = body.len();
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-                );
-                // Whoever has read enough hangs up.
-                let _ = connection.write_all(answer.as_bytes()).await;
+                let held = Arc::clone(&held);
+                tokio::spawn(async move {
+                    let mut request = vec![0; 4096];
+                    let length = connection.read(&mut request).await.unwrap();
+                    let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                    let path = request.split_whitespace().nth(1).unwrap_or_default();
+                    let (status, body) = match path {
+                        path if path.starts_with("/held.pem") => {
+                            held.acquire().await.unwrap().forget();
+                            ("200 OK", fixture("sns-certificate.pem"))
+                        }
+                        "/good.pem" => ("200 OK", fixture("sns-certificate.pem")),
+                        "/expired.pem" => ("200 OK", fixture("sns-certificate-expired.pem")),
+                        "/huge.pem" => ("200 OK", "x".repeat(100_000)),
+                        "/nonsense.pem" => ("200 OK", "nonsense".to_owned()),
+                        "/moved.pem" => ("302 Found\r\nlocation: /good.pem", String::new()),
+                        path if path == confirmation() => ("200 OK", "<ok/>".to_owned()),
+                        _ => ("404 Not Found", String::new()),
+                    };
+                    let length = body.len();
+                    let answer = format!(
+                        "HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+                    );
+                    // Whoever has read enough hangs up.
+                    let _ = connection.write_all(answer.as_bytes()).await;
+                });
             }
         });
-        Self { origin, asked }
+        Self { origin, asked, gate }
     }
 
     fn sns(&self) -> Sns {
@@ -208,6 +221,68 @@ async fn a_certificate_from_elsewhere_proves_nothing() {
     let refused = sns.receive(&bed.access, &envelope.to_string()).await;
     assert!(matches!(refused, Err(ReceiveError::Expired)), "{refused:?}");
     assert_eq!(waiting(&bed).await, 0);
+}
+
+#[tokio::test]
+async fn who_needs_the_same_certificate_waits_for_the_one_who_fetches_it() {
+    let (bed, place) = (Bed::memory().await, Place::open().await);
+    let (sns, envelope) = (place.sns(), place.envelope("Notification").to_string());
+    let all = (0..20).map(|_| sns.receive(&bed.access, &envelope));
+    for received in futures_util::future::join_all(all).await {
+        assert_eq!(received.unwrap(), Received::Queued);
+    }
+    assert_eq!(place.asked(), 1);
+}
+
+#[tokio::test]
+async fn what_could_not_be_fetched_is_not_tried_again_for_a_minute() {
+    let (bed, place) = (Bed::memory().await, Place::open().await);
+    let sns = place.sns();
+    for (name, asked) in [("missing.pem", 1), ("nonsense.pem", 2), ("expired.pem", 3)] {
+        let mut envelope = place.envelope("Notification");
+        envelope["SigningCertURL"] = format!("{}/{name}", place.origin).into();
+        for _ in 0..3 {
+            sns.receive(&bed.access, &envelope.to_string()).await.unwrap_err();
+        }
+        assert_eq!(place.asked(), asked, "{name}");
+    }
+    bed.advance(1).await;
+    let mut envelope = place.envelope("Notification");
+    envelope["SigningCertURL"] = format!("{}/missing.pem", place.origin).into();
+    sns.receive(&bed.access, &envelope.to_string()).await.unwrap_err();
+    assert_eq!(place.asked(), 4);
+    // Failures that somebody makes up drive out no certificate, and not more than so many are remembered.
+    let good = place.envelope("Notification").to_string();
+    sns.receive(&bed.access, &good).await.unwrap();
+    for number in 0..20 {
+        envelope["SigningCertURL"] = format!("{}/missing-{number}.pem", place.origin).into();
+        sns.receive(&bed.access, &envelope.to_string()).await.unwrap_err();
+    }
+    let asked = place.asked();
+    sns.receive(&bed.access, &good).await.unwrap();
+    assert_eq!(place.asked(), asked);
+}
+
+#[tokio::test]
+async fn no_more_than_so_many_wait_for_a_certificate() {
+    let (bed, place) = (Bed::memory().await, Place::open().await);
+    let sns = place.sns();
+    let mut envelope = place.envelope("Notification");
+    // The first one is fetched by somebody who hangs up.
+    envelope["SigningCertURL"] = format!("{}/held.pem", place.origin).into();
+    let held = envelope.to_string();
+    let waiting = (0..MAX_WAITING).map(|_| sns.receive(&bed.access, &held));
+    let mut waiting = Box::pin(futures_util::future::join_all(waiting));
+    assert!((&mut waiting).now_or_never().is_none());
+    let refused = sns.receive(&bed.access, &held).await;
+    assert!(
+        matches!(refused, Err(ReceiveError::Certificate(FetchError::Busy))),
+        "SNS posts it again: {refused:?}"
+    );
+    // Whoever hangs up leaves his place, and no flight that nobody is on.
+    drop(waiting);
+    place.gate.add_permits(2);
+    assert_eq!(sns.receive(&bed.access, &held).await.unwrap(), Received::Queued);
 }
 
 #[test]
