@@ -14,6 +14,7 @@ const failure = async (answer) => {
 class Session {
   #host; #root; #base; #token; #refreshToken; #renewing; #puts; #position = ''; #channel; #cut; #wake; #nap; #hidden = 0;
   #stop = new AbortController(); #asleep = false;
+  ahead = 0; // by how much this clock is ahead of the server's, give or take a second
 
   constructor(host) {
     this.#host = host;
@@ -64,6 +65,7 @@ class Session {
       if (init.body) headers['content-type'] = 'application/json';
       // `no-cache`: the browser asks with the ETag that it has.
       const answer = await fetch(this.#base + path, { ...init, headers, credentials: 'omit', cache: 'no-cache' });
+      this.ahead = Date.now() - Date.parse(answer.headers.get('date')) || 0;
       if (answer.ok) return answer;
       if (answer.status !== 401 || again) throw await failure(answer);
       token = this.#token !== token ? this.#token : await this.#renew();

@@ -36,7 +36,7 @@ class TidingsInbox extends HTMLElement {
 
   #session; #ui; #texts; #language; #getToken; #given; #starting; #painting; #minute; #timers = {}; #new = [];
   #counts = null; #countsAt = 0; #clock = 0; #tab = ''; #filter = 'inbox'; #view; #messages = new Map();
-  #rows = new Map(); #pending = new Map(); #expanded = new Set(); #reported = new Set(); #told = new Set(); #down; #denied; #toast; #ahead = 0;
+  #rows = new Map(); #pending = new Map(); #expanded = new Set(); #reported = new Set(); #told = new Set(); #down; #denied; #toast;
 
   connectedCallback() {
     if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).adoptedStyleSheets = [SHEET];
@@ -184,8 +184,6 @@ class TidingsInbox extends HTMLElement {
   }
 
   #remember(message) {
-    // The server has none past its time: this clock is ahead.
-    this.#ahead = Math.max(this.#ahead, Date.now() - message.expires_at + 1 || 0);
     const now = { ...message, ...this.#pending.get(message.id) };
     // The same object while nothing changed, so that its row stays.
     if (!same(this.#messages.get(message.id), now)) this.#messages.set(message.id, now);
@@ -485,7 +483,7 @@ class TidingsInbox extends HTMLElement {
     const view = this.#view;
     const archived = view.filter === 'archived';
     const fits = ({ archived_at: at, expires_at: end }) =>
-      Boolean(at) === archived && !(end + this.#ahead <= Date.now());
+      Boolean(at) === archived && !(end + (this.#session?.ahead ?? 0) <= Date.now());
     const ids = view.ids.filter((id) => fits(this.#messages.get(id)));
     list.classList.toggle('one', Boolean(view.category));
     list.setAttribute('aria-busy', String(Boolean(view.busy)));

@@ -19,7 +19,7 @@ const HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, last-event-id, x-user-id, if-none-match, cache-control",
 );
 const EXPOSED: HeaderValue =
-    HeaderValue::from_static("etag, retry-after, x-request-id, ratelimit-remaining");
+    HeaderValue::from_static("date, etag, retry-after, x-request-id, ratelimit-remaining");
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
 /// A preflight. What it asks for stands in the headers of the answer, and all of it may be had.
