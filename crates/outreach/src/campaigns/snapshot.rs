@@ -2,7 +2,8 @@
 //!
 //! The audience is walked page by page. A page is one commit: a row for everybody on it, the batches that they are in, the
 //! tallies of those who are skipped, and where the walk goes on. The commit looks whether the walk is still where it was
-//! when the page was read; so of two workers with the same page one writes it, and a crash leaves nothing half-done.
+//! when the page was read; so of two workers with the same page one writes it, and a crash leaves nothing half-done. While one
+//! page is written the next is read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -128,12 +129,47 @@ pub(super) async fn subject(cx: &Cx, campaign: &Campaign) -> Result<String, Stor
     Ok(found.map(|(_, _, stored)| stored.content.source.subject.clone()).unwrap_or_default())
 }
 
-/// Reads a page and writes it down. With `Then::Yield` a message in the same commit makes somebody go on.
+/// A page that was read and is not written yet.
+pub(super) struct Read {
+    /// Where the walk was when it was read.
+    cursor: Option<String>,
+    new: Vec<New>,
+    next: Option<String>,
+}
+
+/// Reads a page, unless it was read ahead, and writes it down. With `Then::Yield` a message in the same commit makes somebody go on;
+/// else the next page is read meanwhile.
 pub(super) async fn page(
     cx: &Cx,
     campaign: &Campaign,
+    ahead: &mut Option<Read>,
     (most, then): (usize, Then),
 ) -> Result<Result<Page, String>, StorageError> {
+    let cursor = campaign.progress.snapshot_cursor.as_deref();
+    let found = match ahead.take().filter(|read| read.cursor.as_deref() == cursor) {
+        Some(read) => read,
+        None => match read(cx, campaign, cursor, most).await? {
+            Ok(read) => read,
+            Err(why) => return Ok(Err(why)),
+        },
+    };
+    let next = found.next.clone();
+    let writing = write(cx, campaign, found, then);
+    if then == Then::Yield || next.is_none() {
+        return Ok(Ok(writing.await?));
+    }
+    let (written, read) = tokio::join!(writing, read(cx, campaign, next.as_deref(), most));
+    // What went wrong with it goes wrong again when it is its turn.
+    *ahead = read.ok().and_then(Result::ok);
+    Ok(Ok(written?))
+}
+
+async fn read(
+    cx: &Cx,
+    campaign: &Campaign,
+    cursor: Option<&str>,
+    most: usize,
+) -> Result<Result<Read, String>, StorageError> {
     let condition = match Condition::parse(&campaign.filter, "filter") {
         Ok(condition) => condition,
         Err(_) => return Ok(Err("its filter cannot be read".to_owned())),
@@ -141,10 +177,18 @@ pub(super) async fn page(
     let (client, audience) = (campaign.client, campaign.audience);
     let gate = gate(cx, campaign, condition.clone()).await?;
     let walk = Walk { condition, client, audience, profiles: true };
-    let cursor = campaign.progress.snapshot_cursor.clone();
-    let found = audience::page(cx, &walk, cursor.as_deref(), most).await?;
+    let found = audience::page(cx, &walk, cursor, most).await?;
     let new = recipients(cx, campaign, &gate, found.contacts).await?;
-    let (within, id, next) = (cx.clone(), campaign.id, found.next);
+    Ok(Ok(Read { cursor: cursor.map(str::to_owned), new, next: found.next }))
+}
+
+async fn write(
+    cx: &Cx,
+    campaign: &Campaign,
+    Read { cursor, new, next }: Read,
+    then: Then,
+) -> Result<Page, StorageError> {
+    let (within, id) = (cx.clone(), campaign.id);
     let write = cx.database().write_committed(move |tx| {
         let Some(mut locked) = store::lock(tx, &within, id)? else { return Ok(Page::Overtaken) };
         let same = locked.status == Status::Snapshotting
@@ -169,7 +213,7 @@ pub(super) async fn page(
         }
         Ok::<_, DatabaseError>(if next.is_none() { Page::Last } else { Page::Written })
     });
-    Ok(Ok(write.await?))
+    Ok(write.await?)
 }
 
 /// What is asked of everybody whom it means.

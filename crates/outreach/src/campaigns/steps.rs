@@ -128,6 +128,7 @@ impl Steps {
     async fn steps(&self, id: CampaignId) -> Result<(), StorageError> {
         let Some(first) = self.inside(id).await? else { return Ok(()) };
         let workspace = first.workspace_id().get();
+        let mut ahead = None;
         for turn in 1.. {
             // Each turn has its own time: what is due is decided by it.
             let Some(cx) = self.access.working_for(workspace).await? else { return Ok(()) };
@@ -137,7 +138,7 @@ impl Steps {
             let Some(campaign) = found? else { return Ok(()) };
             let then = if turn >= self.sizes.turns { Then::Yield } else { Then::GoOn };
             // Who was overtaken in his last turn has handed nothing on, and so has one more.
-            match self.step(&cx, &campaign, then).await? {
+            match self.step(&cx, &campaign, &mut ahead, then).await? {
                 Next::More => {}
                 Next::HandedOn | Next::Nothing => return Ok(()),
             }
@@ -145,12 +146,18 @@ impl Steps {
         Ok(())
     }
 
-    async fn step(&self, cx: &Cx, campaign: &Campaign, then: Then) -> Result<Next, StorageError> {
+    async fn step(
+        &self,
+        cx: &Cx,
+        campaign: &Campaign,
+        ahead: &mut Option<snapshot::Read>,
+        then: Then,
+    ) -> Result<Next, StorageError> {
         match campaign.status {
             Status::Draft | Status::Paused | Status::Sent => Ok(Next::Nothing),
             Status::Scheduled => begin(cx, campaign).await,
             Status::Snapshotting if campaign.progress.snapshot_done_at.is_none() => {
-                match snapshot::page(cx, campaign, (self.sizes.people, then)).await? {
+                match snapshot::page(cx, campaign, ahead, (self.sizes.people, then)).await? {
                     Ok(Page::Written | Page::Last) => Ok(Next::after(then)),
                     // Whoever was faster may be a worker that nobody waits for any more, so this one goes on, too.
                     Ok(Page::Overtaken) => Ok(Next::More),

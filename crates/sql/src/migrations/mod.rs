@@ -11,7 +11,7 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [Migration; 16] = [
+const MIGRATIONS: [Migration; 17] = [
     Migration { version: 1, name: "items", sql: include_str!("0001_items.sql") },
     Migration { version: 2, name: "changes", sql: include_str!("0002_changes.sql") },
     Migration { version: 3, name: "relations", sql: include_str!("0003_relations.sql") },
@@ -28,6 +28,7 @@ const MIGRATIONS: [Migration; 16] = [
     Migration { version: 14, name: "sequence_steps", sql: include_str!("0014_sequence_steps.sql") },
     Migration { version: 15, name: "pace", sql: include_str!("0015_pace.sql") },
     Migration { version: 16, name: "copies", sql: include_str!("0016_copies.sql") },
+    Migration { version: 17, name: "recipients", sql: include_str!("0017_recipients.sql") },
 ];
 
 const LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
