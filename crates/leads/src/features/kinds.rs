@@ -1,4 +1,6 @@
-//! Which events mean something to the features, by their types.
+//! Which events mean something to the features, by their canonical names.
+
+use crate::canonical::canonical;
 
 /// What an event is to the features. Others only show that somebody was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,24 +31,24 @@ pub(super) enum Kind {
     InvoiceSettled,
 }
 
-pub(super) const PURCHASED: &[&str] = &["purchase_completed", "order.completed"];
-pub(super) const REFUNDED: &[&str] = &["purchase_refunded", "order.refunded"];
-pub(super) const SENT: &[&str] = &["email.sent"];
-pub(super) const RECEIVED: &[&str] = &["email.delivered"];
-pub(super) const BOUNCED: &[&str] = &["email.bounced"];
-pub(super) const OPENED: &[&str] = &["email.opened"];
-pub(super) const CLICKED: &[&str] = &["email.clicked"];
-pub(super) const REPLIED: &[&str] = &["email.replied"];
+pub(super) const PURCHASED: &[&str] = &["purchase_completed"];
+pub(super) const REFUNDED: &[&str] = &["purchase_refunded"];
+pub(super) const SENT: &[&str] = &["email_sent"];
+pub(super) const RECEIVED: &[&str] = &["email_delivered"];
+pub(super) const BOUNCED: &[&str] = &["email_bounced"];
+pub(super) const OPENED: &[&str] = &["email_opened"];
+pub(super) const CLICKED: &[&str] = &["email_clicked"];
+pub(super) const REPLIED: &[&str] = &["email_replied"];
 pub(super) const WROTE: &[&str] = &["message_received", "review_submitted", "survey_answered"];
-pub(super) const LEFT: &[&str] = &["email.complained", "email.unsubscribed"];
-pub(super) const INBOX_PUBLISHED: &[&str] = &["inbox.published"];
-pub(super) const INBOX_UNREAD: &[&str] = &["inbox.unread"];
-pub(super) const INBOX_READ: &[&str] = &["inbox.read"];
-pub(super) const INBOX_READ_ALL: &[&str] = &["inbox.read_all"];
-pub(super) const INBOX_ARCHIVED: &[&str] = &["inbox.archived"];
-pub(super) const INBOX_GONE: &[&str] = &["inbox.withdrawn", "inbox.expired"];
-pub(super) const OVERDUE: &[&str] = &["invoice.overdue"];
-pub(super) const SETTLED: &[&str] = &["invoice.paid", "invoice.cancelled"];
+pub(super) const LEFT: &[&str] = &["email_complained", "email_unsubscribed"];
+pub(super) const INBOX_PUBLISHED: &[&str] = &["inbox_published"];
+pub(super) const INBOX_UNREAD: &[&str] = &["inbox_unread"];
+pub(super) const INBOX_READ: &[&str] = &["inbox_read"];
+pub(super) const INBOX_READ_ALL: &[&str] = &["inbox_read_all"];
+pub(super) const INBOX_ARCHIVED: &[&str] = &["inbox_archived"];
+pub(super) const INBOX_GONE: &[&str] = &["inbox_withdrawn", "inbox_expired"];
+pub(super) const OVERDUE: &[&str] = &["invoice_overdue"];
+pub(super) const SETTLED: &[&str] = &["invoice_paid", "invoice_cancelled"];
 
 const KINDS: [(Kind, &[&str]); 18] = [
     (Kind::Purchased, PURCHASED),
@@ -71,26 +73,31 @@ const KINDS: [(Kind, &[&str]); 18] = [
 
 /// What is done to somebody, and shows nothing of what he does.
 const NOT_HIS_OWN: &[&str] = &[
-    "email.sent",
-    "email.delivered",
-    "email.bounced",
-    "email.complained",
-    "email.unsubscribed",
-    "inbox.published",
-    "inbox.withdrawn",
-    "inbox.expired",
+    "email_sent",
+    "email_delivered",
+    "email_bounced",
+    "email_complained",
+    "email_unsubscribed",
+    "inbox_published",
+    "inbox_withdrawn",
+    "inbox_expired",
+    "invoice_overdue",
+    "invoice_paid",
+    "invoice_cancelled",
 ];
+/// All that the parts of this product tell of what they did. As it is told: what somebody else calls "Campaign Visited" is his own.
 const NOT_HIS_OWN_EITHER: &[&str] =
     &["sequence.", "reminder.", "invoice.", "contact.", "campaign.", "subscriber.", "segment."];
 
 impl Kind {
     pub(super) fn of(event_type: &str) -> Option<Self> {
-        KINDS.iter().find(|(_, types)| types.contains(&event_type)).map(|(kind, _)| *kind)
+        let name = canonical(event_type);
+        KINDS.iter().find(|(_, types)| types.contains(&&*name)).map(|(kind, _)| *kind)
     }
 }
 
 /// Whether an event shows that the person was there.
 pub(super) fn is_his_own(event_type: &str) -> bool {
-    !NOT_HIS_OWN.contains(&event_type)
+    !NOT_HIS_OWN.contains(&&*canonical(event_type))
         && !NOT_HIS_OWN_EITHER.iter().any(|prefix| event_type.starts_with(prefix))
 }

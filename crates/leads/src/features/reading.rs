@@ -20,7 +20,17 @@ pub(crate) const NO_CURRENCY: &str = "none";
 
 /// An exact amount: `amount`, or what else senders call it.
 pub(crate) fn amount(payload: &Object) -> Option<Number> {
-    let named = ["amount", "total", "value", "revenue", "total_amount", "price"];
+    let named = [
+        "amount",
+        "total",
+        "value",
+        "revenue",
+        "total_amount",
+        "totalAmount",
+        "total_price",
+        "totalPrice",
+        "price",
+    ];
     named.into_iter().find_map(|name| number(payload.get(name)?))
 }
 

@@ -16,6 +16,7 @@ use super::kinds::{
 use super::reading::decimal;
 use super::score::{self, Part};
 use super::state::{State, day_of, days_between};
+use crate::canonical::canonical;
 
 /// Without engagement for so long, what was received was ignored.
 const IGNORED_DAYS: i32 = 7;
@@ -24,7 +25,7 @@ const IGNORED_DAYS: i32 = 7;
 pub struct Feature {
     pub name: &'static str,
     pub doc: &'static str,
-    /// The types of events that change it.
+    /// The canonical names of the events that change it.
     pub touched_by: &'static [&'static [&'static str]],
     /// Whether everything that the person does himself changes it.
     pub by_activity: bool,
@@ -189,8 +190,9 @@ pub static ALL: [Feature; 14] = [
 impl Feature {
     /// Whether an event of this type changes it.
     pub fn is_touched_by(&self, event_type: &str) -> bool {
+        let name = canonical(event_type);
         (self.by_activity && is_his_own(event_type))
-            || self.touched_by.iter().any(|types| types.contains(&event_type))
+            || self.touched_by.iter().any(|types| types.contains(&&*name))
     }
 }
 

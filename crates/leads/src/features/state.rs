@@ -24,6 +24,8 @@ const MAX_INVOICES: usize = 100;
 /// So many messages of inboxes, the newest, and so many inboxes and categories that were read as a whole.
 const MAX_MESSAGES: usize = 200;
 const MAX_PLACES: usize = 20;
+/// How senders call an invoice: as whoever stops reminders at a payment reads it, too (`sequences::events`).
+const INVOICE: &[&str] = &["invoice", "invoice_id", "invoiceId", "invoice_number", "invoiceNumber"];
 /// So many currencies. Nobody pays in more.
 const MAX_CURRENCIES: usize = 20;
 
@@ -228,8 +230,7 @@ impl State {
 
     /// One invoice, or several at once.
     fn invoices(&mut self, event: &StoredEvent, at: i64, overdue: bool) {
-        let name =
-            |about: &Object| reading::name(about, &["invoice", "invoice_id", "invoice_number"]);
+        let name = |about: &Object| reading::name(about, INVOICE);
         let open = |about: &Object| Open {
             currency: reading::named_currency(about)
                 .unwrap_or_else(|| reading::currency(&event.payload)),

@@ -12,7 +12,7 @@ use super::state::State;
 use crate::event;
 
 /// What a state means to this program. An item of another version is counted anew.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 pub(crate) fn key(lead_organization_id: &str) -> Key {
     Key::single(lead_organization_id)

@@ -8,6 +8,7 @@ use tidings_kernel::{Value, plain};
 
 use super::names::{MemoryKey, MemoryType};
 use super::rules::RuleSet;
+use crate::canonical::canonical;
 use crate::event::StoredEvent;
 use crate::features::reading;
 
@@ -53,7 +54,7 @@ struct Said {
 pub static ALL: [Derivation; 6] = [
     Derivation {
         name: "purchase",
-        doc: "What he bought: purchase_completed, order.completed.",
+        doc: "What he bought: purchase_completed, Order Completed.",
         derive: purchase,
     },
     Derivation {
@@ -122,10 +123,12 @@ impl Said {
     }
 }
 
-const PRODUCT: &[&str] = &["product", "product_id", "sku"];
+const PRODUCT: &[&str] = &["product", "product_id", "productId", "sku"];
+/// What a purchase has its lines in.
+const LINES: [&str; 5] = ["items", "products", "lines", "line_items", "lineItems"];
 
 fn purchase(event: &StoredEvent) -> Vec<Said> {
-    if !matches!(event.event_type.as_str(), "purchase_completed" | "order.completed") {
+    if canonical(&event.event_type) != "purchase_completed" {
         return Vec::new();
     }
     let said = |key: String, value: Json| Said {
@@ -135,8 +138,7 @@ fn purchase(event: &StoredEvent) -> Vec<Said> {
         confidence: CERTAIN,
         expires_after: None,
     };
-    let mut lines = ["items", "products", "lines"].into_iter();
-    let lines = lines.find_map(|name| event.payload.get(name)?.as_array());
+    let lines = LINES.iter().find_map(|name| event.payload.get(*name)?.as_array());
     let mut all = Vec::new();
     for line in lines.into_iter().flatten().filter_map(Json::as_object).take(MAX_DERIVED) {
         let Some(product) = reading::name(line, PRODUCT) else { continue };
@@ -159,9 +161,9 @@ fn purchase(event: &StoredEvent) -> Vec<Said> {
 }
 
 fn interest(event: &StoredEvent) -> Vec<Said> {
-    let confidence = match event.event_type.as_str() {
+    let confidence = match &*canonical(&event.event_type) {
         "product_viewed" => 3_000,
-        "email.clicked" => 5_000,
+        "email_clicked" => 5_000,
         "cart_item_added" => 6_000,
         _ => return Vec::new(),
     };
@@ -182,7 +184,7 @@ fn interest(event: &StoredEvent) -> Vec<Said> {
 }
 
 fn preference(event: &StoredEvent) -> Vec<Said> {
-    if !matches!(event.event_type.as_str(), "preference_set" | "preference_updated") {
+    if !matches!(&*canonical(&event.event_type), "preference_set" | "preference_updated") {
         return Vec::new();
     }
     let mut given = Vec::new();
@@ -221,11 +223,11 @@ fn sentiment(event: &StoredEvent) -> Vec<Said> {
 }
 
 fn channel(event: &StoredEvent) -> Vec<Said> {
-    let (key, confidence) = match event.event_type.as_str() {
-        "email.opened" => ("email".to_owned(), 2_000),
-        "email.clicked" => ("email".to_owned(), 5_000),
-        "email.replied" => ("email".to_owned(), 8_000),
-        "inbox.read" => ("inbox".to_owned(), 4_000),
+    let (key, confidence) = match &*canonical(&event.event_type) {
+        "email_opened" => ("email".to_owned(), 2_000),
+        "email_clicked" => ("email".to_owned(), 5_000),
+        "email_replied" => ("email".to_owned(), 8_000),
+        "inbox_read" => ("inbox".to_owned(), 4_000),
         "message_received" => match reading::name(&event.payload, &["channel"]) {
             Some(channel) => (channel, 8_000),
             None => return Vec::new(),
@@ -249,7 +251,7 @@ fn objection(event: &StoredEvent) -> Vec<Said> {
         confidence: 8_000,
         expires_after: Some(365 * DAY),
     };
-    match event.event_type.as_str() {
+    match &*canonical(&event.event_type) {
         "objection_raised" => {
             let Some(key) = reading::name(&event.payload, &["objection", "reason", "key"]) else {
                 return Vec::new();
@@ -262,7 +264,7 @@ fn objection(event: &StoredEvent) -> Vec<Said> {
             let words = all.into_iter().flatten().filter_map(reading::word).take(MAX_DERIVED);
             words.map(|word| said(word.clone(), word.into())).collect()
         }
-        "email.unsubscribed" => {
+        "email_unsubscribed" => {
             let reason = reading::name(&event.payload, &["reason"]);
             reason
                 .map(|reason| said("unsubscribed".to_owned(), reason.into()))
