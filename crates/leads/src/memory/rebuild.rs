@@ -53,7 +53,7 @@ async fn run(cx: &Cx, id: &str, changes: &mut usize) -> Result<(), StorageError>
                 }
             }
         }
-        let rules = rules::load(cx).await?;
+        let rules = rules::Known::default().of(cx).await?;
         for partition in &owner.partitions {
             add_events(cx, partition, &rules, &mut wanted).await?;
         }

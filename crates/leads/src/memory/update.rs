@@ -13,10 +13,19 @@ use crate::identity;
 
 /// Remembers what an event says. Doing it again changes nothing. Tells how many things are remembered otherwise than before.
 pub async fn take(cx: &Cx, message: &LeadEvent) -> Result<usize, StorageError> {
+    take_by(cx, &rules::Known::default(), message).await
+}
+
+/// The same of whoever has many to take.
+pub(super) async fn take_by(
+    cx: &Cx,
+    rules: &rules::Known,
+    message: &LeadEvent,
+) -> Result<usize, StorageError> {
     let partition = message.lead_organization_id.as_str();
     let event = event::key(partition, message.occurred_at, &message.event_id);
     let items = cx.items().await?;
-    let rules = rules::load(cx).await?;
+    let rules = rules.of(cx).await?;
     for _ in 0..ATTEMPTS {
         let Some(found) = items.get(&tables::EVENT, &event).await? else { return Ok(0) };
         let Some(stored) = StoredEvent::from_item(&found) else { return Ok(0) };

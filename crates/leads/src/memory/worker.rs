@@ -7,18 +7,20 @@ use tidings_access::{Access, StorageError};
 use tidings_jobs::contracts::LeadEvent;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 
-use super::{rebuild, take};
+use super::update::take_by;
+use super::{rebuild, rules};
 use crate::features::{asks_for_rebuild, in_trouble};
 use crate::turns::Turns;
 
 struct Worker {
     access: Access,
     turns: Turns<()>,
+    rules: rules::Known,
 }
 
 /// Who works on the queue `memory-processing`.
 pub fn handler(access: Access) -> Arc<dyn Handler> {
-    for_contract(Worker { access, turns: Turns::default() })
+    for_contract(Worker { access, turns: Turns::default(), rules: rules::Known::default() })
 }
 
 #[async_trait]
@@ -40,7 +42,7 @@ impl Worker {
         if asks_for_rebuild(&message.event_type) {
             rebuild(&cx, &message.lead_organization_id).await?;
         } else {
-            take(&cx, message).await?;
+            take_by(&cx, &self.rules, message).await?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use tidings_access::{Cx, Slug, StorageError};
-use tidings_kernel::{Expect, Item, Key, Query, Txn, plain, tables};
+use tidings_kernel::{Expect, Item, Key, Query, Txn, Update, plain, tables};
 
 use super::{Fault, RuleSet, from_json};
 use crate::event;
@@ -11,6 +11,8 @@ use crate::event;
 pub const MAX_SETS: usize = 50;
 const PARTITION: &str = "MEMORY_RULES";
 const PREFIX: &str = "SET#";
+/// Where it is counted how often the sets have changed.
+const REVISION: &str = "REVISION";
 
 /// A set that is kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,9 +57,15 @@ pub async fn list(cx: &Cx) -> Result<Vec<Kept>, StorageError> {
     }
 }
 
-/// The rules that events are held against.
-pub(in crate::memory) async fn load(cx: &Cx) -> Result<Vec<RuleSet>, StorageError> {
-    Ok(list(cx).await?.into_iter().map(|kept| kept.set).collect())
+/// How often the sets have changed.
+pub(super) async fn revision(cx: &Cx) -> Result<i64, StorageError> {
+    let item = cx.items().await?.get(&tables::MAIN, &Key::new(PARTITION, REVISION)).await?;
+    Ok(item.and_then(|item| item.integer("revision")).unwrap_or_default())
+}
+
+/// Says with a change that there was one.
+fn another_revision() -> Update {
+    Update::new(&tables::MAIN, Key::new(PARTITION, REVISION)).add("revision", 1)
 }
 
 pub async fn get(cx: &Cx, name: &Slug) -> Result<Option<Kept>, StorageError> {
@@ -91,7 +99,10 @@ pub async fn put(cx: &Cx, name: &Slug, set: RuleSet) -> Result<(Kept, Change), P
             .with("updated_at", event::time(cx.now()));
         let told = tidings_access::Change::new("memory_rules.put", "memory_rules", name)
             .after(kept.set.to_json());
-        let txn = Txn::new().put(&tables::MAIN, item, Expect::Anything).enqueue(cx.audited(&told));
+        let txn = Txn::new()
+            .put(&tables::MAIN, item, Expect::Anything)
+            .update(another_revision())
+            .enqueue(cx.audited(&told));
         let items = cx.items().await.map_err(PutError::from)?;
         items.transact(txn).await.map_err(StorageError::from)?;
     }
@@ -103,8 +114,10 @@ pub async fn delete(cx: &Cx, name: &Slug) -> Result<bool, StorageError> {
     let Some(kept) = get(cx, name).await? else { return Ok(false) };
     let told = tidings_access::Change::new("memory_rules.delete", "memory_rules", name)
         .before(kept.set.to_json());
-    let txn =
-        Txn::new().delete(&tables::MAIN, key(name), Expect::Present).enqueue(cx.audited(&told));
+    let txn = Txn::new()
+        .delete(&tables::MAIN, key(name), Expect::Present)
+        .update(another_revision())
+        .enqueue(cx.audited(&told));
     match cx.items().await?.transact(txn).await {
         Ok(()) => Ok(true),
         Err(error) if error.is_condition_failed() => Ok(false),

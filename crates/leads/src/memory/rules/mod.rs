@@ -1,9 +1,10 @@
 //! What a workspace wants to be remembered besides what is built in: rules in YAML or JSON.
 //!
 //! Here: what a rule is, what it derives from an event, and its one written form. Not here: reading one with all that is wrong with it (`read`),
-//! how data compare (`test`), places in a payload (`path`), and keeping them (`kept`).
+//! how data compare (`test`), places in a payload (`path`), keeping them (`kept`), and having them at hand (`known`).
 
 mod kept;
+mod known;
 mod path;
 mod read;
 mod test;
@@ -15,8 +16,8 @@ use serde_json::{Map, Value as Json, json};
 use super::derive::{self, Derived};
 use super::names::{MemoryKey, MemoryType};
 use crate::event::StoredEvent;
-pub(super) use kept::load;
 pub use kept::{Change, Kept, MAX_SETS, PutError, change, delete, get, list, put};
+pub(super) use known::Known;
 pub use path::Path;
 pub use read::{Fault, MAX_BYTES, MAX_RULES, duration, from_json};
 pub use test::Test;

@@ -22,6 +22,7 @@ each_store!(
     what_is_stated_counts_until_an_event_says_more,
     what_was_stated_for_a_while_gives_way_to_what_events_say,
     rules_of_the_workspace_count_more,
+    rules_count_on_every_node_as_soon_as_they_are_changed,
     all_rules_count_however_long_they_are,
     why_somebody_left_is_an_objection,
     a_death_leaves_all_or_nothing,
@@ -366,6 +367,43 @@ async fn rules_of_the_workspace_count_more(bed: &Bed) {
     assert_eq!(rebuild(&cx, &id).await.unwrap(), 2);
     assert_eq!(world.remembers(ADA, "interest#category:coffee").await, r#""coffee" 0.3"#);
     assert_eq!(world.remembers(ADA, "plan#current").await, "-");
+}
+
+/// Each node has read them before the other one changes them.
+async fn rules_count_on_every_node_as_soon_as_they_are_changed(bed: &Bed) {
+    let world = World::new(bed);
+    let cx = world.cx().await;
+    let nodes = [rules::Known::default(), rules::Known::default()];
+    let (shop, web) = ("shop".parse().unwrap(), "web".parse().unwrap());
+    let rule = |value: i64| {
+        let rule = json!({"name": "r", "on": "seen", "type": "t", "key": "k", "value": value});
+        from_json(&json!({ "rules": [rule] })).unwrap()
+    };
+    let both_know = async |expected: &[i64]| {
+        let expected: Vec<_> = expected.iter().map(|value| rule(*value)).collect();
+        for node in &nodes {
+            assert_eq!(*node.of(&cx).await.unwrap(), expected);
+        }
+    };
+    both_know(&[]).await;
+    for value in [1, 2] {
+        rules::put(&cx, &shop, rule(value)).await.unwrap();
+        both_know(&[value]).await;
+    }
+    rules::put(&cx, &web, rule(3)).await.unwrap();
+    both_know(&[2, 3]).await;
+    assert!(rules::delete(&cx, &shop).await.unwrap());
+    both_know(&[3]).await;
+
+    // One look says that nothing has changed; whoever knows nothing reads the sets, too.
+    let node = nodes.first().unwrap();
+    assert!(node.of(&dying(bed, &cx, 1, false).await).await.is_ok());
+    assert!(rules::Known::default().of(&dying(bed, &cx, 1, false).await).await.is_err());
+
+    // Another workspace has others.
+    let other = bed.make_workspace("other").await;
+    assert_eq!(node.of(&other).await.unwrap().len(), 0);
+    both_know(&[3]).await;
 }
 
 async fn a_death_leaves_all_or_nothing(bed: &Bed) {
