@@ -1,5 +1,9 @@
-//! The names of the features that are computed of people, for those who let others ask for them. Not here: what they are and how
-//! they are computed (`leads::features`).
+//! The names of the features that are computed of people, for those who let others ask for them, and what they are of somebody to whom nothing
+//! has happened yet. Not here: how they are computed (`leads::features`).
+
+use std::collections::BTreeMap;
+
+use tidings_kernel::Value;
 
 /// All of them, in their order.
 pub const NAMES: [&str; 14] = [
@@ -18,6 +22,27 @@ pub const NAMES: [&str; 14] = [
     "sentiment_avg_30d",
     "unread_inbox",
 ];
+
+/// What a feature is as long as no event of somebody has been counted: he has never bought anything. `None` of what cannot be said then, such as
+/// the days since he last did something.
+pub fn before_anything(name: &str) -> Option<Value> {
+    match name {
+        "campaign_ignored" | "has_purchased" => Some(false.into()),
+        "clicks_30d"
+        | "engagement_score"
+        | "frequency_purchases_90d"
+        | "monetary_total"
+        | "opens_30d"
+        | "overdue_amount"
+        | "unread_inbox" => Some(0.into()),
+        _ => None,
+    }
+}
+
+/// All of them with a name.
+pub fn all_before_anything() -> BTreeMap<String, Value> {
+    NAMES.iter().filter_map(|name| Some(((*name).to_owned(), before_anything(name)?))).collect()
+}
 
 /// Beyond so many letters that differ it is another word.
 const NEAR: usize = 3;

@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
-use tidings_people::{keys, memory as remembered};
+use tidings_people::{features, keys, memory as remembered};
 use tidings_sql::{Among, DatabaseError, Param, Row};
 
 use super::display_names::{self, DisplayNames};
@@ -244,7 +244,7 @@ async fn memory(items: &dyn ItemStore, lead: &str, now: Timestamp) -> Result<Jso
 
 fn features_in(item: Option<&Item>) -> Json {
     let features = item.and_then(|item| item.get("features")).map(to_json);
-    features.unwrap_or_else(|| Json::Object(Map::new()))
+    features.unwrap_or_else(|| to_json(&Value::M(features::all_before_anything())))
 }
 
 /// A stored value as templates see it. Bytes are nothing to them.

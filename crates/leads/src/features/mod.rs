@@ -114,7 +114,9 @@ pub(crate) async fn changed(
 }
 
 impl Features {
+    /// Of somebody to whom nothing has happened yet.
     fn nothing() -> Self {
-        Self { values: BTreeMap::new(), score: Vec::new(), computed_at: None }
+        let values = tidings_people::features::all_before_anything();
+        Self { values, score: Vec::new(), computed_at: None }
     }
 }

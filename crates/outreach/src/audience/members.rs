@@ -8,7 +8,7 @@ use tidings_kernel::{
 };
 use tidings_people::consent::AudienceId;
 use tidings_people::contacts::{ContactId, Profile, Tag};
-use tidings_people::{keys, memory};
+use tidings_people::{features, keys, memory};
 use tidings_sql::{Among, DatabaseError, Param, Row, Tx};
 
 use super::condition::{Addresses, Subject};
@@ -423,8 +423,7 @@ pub(super) async fn add_items(
         add_profiles(items, people).await?;
     }
     let subjects: BTreeSet<&Subject> = walk.condition.subjects().into_iter().collect();
-    let features = subjects.iter().any(|subject| matches!(subject, Subject::Feature(_)));
-    if features {
+    if subjects.iter().any(|subject| matches!(subject, Subject::Feature(_))) {
         add_features(items, &subjects, people).await?;
     }
     for subject in subjects {
@@ -464,7 +463,8 @@ async fn add_features(
         let mut features: BTreeMap<String, Value> =
             match item.and_then(|mut item| item.remove("features")) {
                 Some(Value::M(features)) => features,
-                _ => continue,
+                // Nothing has happened to him yet.
+                _ => features::all_before_anything(),
             };
         for subject in subjects {
             if let Subject::Feature(name) = subject {

@@ -100,6 +100,10 @@ async fn memory_and_features_are_loaded_where_they_are_named(bed: &Bed) {
         rows[0].int(0)
     });
     let lead = made.await.unwrap().to_string();
+    // Nothing has happened yet.
+    let template = stored(&cx, "{{ features.has_purchased }} {{ features.recency_days }}").await;
+    let all = variables(&cx, &template, json!({})).await;
+    assert_eq!(template.render(&all).unwrap().html.unwrap(), "false ");
     let memory = Item::new()
         .with("lead_organization_id", lead.as_str())
         .with("memory_type#key", "topic#x")

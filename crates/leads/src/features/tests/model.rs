@@ -121,6 +121,15 @@ fn the_names_that_people_are_told_are_those_that_there_are() {
     assert_eq!(names, tidings_people::features::NAMES);
 }
 
+/// And of whom nothing is computed yet, they are told the same as if it were.
+#[test]
+fn what_is_told_before_anything_happened_is_what_is_computed_of_nothing() {
+    let mut computed = BTreeMap::new();
+    let now: Timestamp = BEGIN.parse().unwrap();
+    registry::compute(&mut computed, features::ALL.iter(), &State::default(), now);
+    assert_eq!(computed, tidings_people::features::all_before_anything());
+}
+
 /// Only those are computed again that say that the event touches them. So it must change no other one.
 #[test]
 fn an_event_changes_only_the_features_that_say_so() {

@@ -139,6 +139,7 @@ each_store!(
     a_page_ends_though_nobody_is_found,
     what_a_condition_names_and_there_is_not_is_told,
     another_workspace_has_other_people,
+    whoever_has_done_nothing_yet_has_never_bought_anything,
 );
 
 fn there(tags: &[&'static str]) -> Person {
@@ -148,6 +149,23 @@ fn there(tags: &[&'static str]) -> Person {
         subscriptions: [Some(1), None, None, None],
         feature: None,
         memory: None,
+    }
+}
+
+async fn whoever_has_done_nothing_yet_has_never_bought_anything(bed: &Bed) {
+    let cx = bed.cx().await;
+    let names = names(bed, &cx).await;
+    make(&cx, &names, &[there(&[])]).await;
+    for (condition, fact) in [
+        (json!({"feature": "has_purchased", "equals": false}), "it is false"),
+        (json!({"feature": "opens_30d", "at_most": 0}), "it is 0"),
+        (json!({"feature": "monetary_total", "exists": true}), "it is 0"),
+        (json!({"feature": "recency_days", "exists": false}), "nothing is known of it"),
+    ] {
+        let walk = over(&names, &condition);
+        assert_eq!(first(&cx, &walk, 5).await.contacts.len(), 1, "{condition}");
+        let told = why(&cx, &walk, &address(0, 0)).await.unwrap();
+        assert_eq!((told.meant, told.condition.unwrap().fact.as_str()), (true, fact));
     }
 }
 
