@@ -104,7 +104,7 @@ impl Identity {
         let normal = match channel {
             Channel::Email => return Ok(Self::email(&typed.parse::<EmailAddress>()?)),
             Channel::Phone => e164(typed)?,
-            Channel::Whatsapp => e164(typed.strip_prefix("whatsapp:").unwrap_or(typed))?,
+            Channel::Whatsapp => whatsapp(typed)?,
             Channel::UserId | Channel::CustomerId | Channel::AnonymousId | Channel::Custom(_) => {
                 typed.to_owned()
             }
@@ -145,6 +145,18 @@ fn e164(typed: &str) -> Result<String, IdentityError> {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && !digits.starts_with('0');
     if fits { Ok(format!("+{digits}")) } else { Err(IdentityError::Phone) }
+}
+
+/// Besides: `whatsapp:` before it as Twilio writes it, the id of a chat after it, and bare digits as Meta tells a `wa_id`, which begins with
+/// the country and has no sign of it.
+fn whatsapp(typed: &str) -> Result<String, IdentityError> {
+    let number = typed.strip_prefix("whatsapp:").unwrap_or(typed);
+    let number = ["@s.whatsapp.net", "@c.us"]
+        .into_iter()
+        .find_map(|chat| number.strip_suffix(chat))
+        .unwrap_or(number);
+    let is_bare = !number.starts_with('0') && number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_bare { e164(&format!("+{number}")) } else { e164(number) }
 }
 
 impl TryFrom<&contracts::Identity> for Identity {
@@ -215,6 +227,14 @@ mod tests {
         check("phone", "+0123456789", "refused");
         check("phone", "+1234567890123456", "refused");
         check("whatsapp", "whatsapp:+4917012345678", "whatsapp +4917012345678");
+        check("whatsapp", "4917012345678", "whatsapp +4917012345678");
+        check("whatsapp", "4917012345678@s.whatsapp.net", "whatsapp +4917012345678");
+        check("whatsapp", "+49 170 12345678", "whatsapp +4917012345678");
+        check("whatsapp", "017012345678", "refused");
+        check("whatsapp", "123456", "refused");
+        check("whatsapp", "1234567890123456", "refused");
+        check("whatsapp", "@s.whatsapp.net", "refused");
+        check("phone", "4917012345678", "refused");
         check("user_id", "  u1 ", "user_id u1");
         check("user_id", "U1", "user_id U1");
         check("user_id", "", "refused");
