@@ -24,6 +24,8 @@ use crate::identity::{Owner, Whom, find};
 pub const MAX_LIMIT: usize = 200;
 /// So many types can be asked for.
 pub const MAX_TYPES: usize = 10;
+/// From so many partitions, or types of one, events are read at once: not from all of them, so that what is held for one page has an end.
+const AT_ONCE: usize = 4;
 
 /// What is to be told.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +54,7 @@ pub struct CursorError;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     pub owner: Owner,
+    /// Without what their sources sent.
     pub events: Vec<StoredEvent>,
     pub next: Option<Cursor>,
 }
@@ -69,22 +72,21 @@ pub async fn timeline(
         [] => vec![None],
         some => some.iter().take(MAX_TYPES).map(|one| Some(one.as_str())).collect(),
     };
-    let parts = owner.partitions.iter().flat_map(|partition| {
-        types.iter().map(|kind| Part {
-            items: items.as_ref(),
-            partition,
-            kind: *kind,
-            listing,
-            limit,
-        })
-    });
-    let found = try_join_all(parts.map(Part::read)).await?;
-    // By their keys: the newest first, and each once.
-    let mut all = BTreeMap::new();
-    for event in found.into_iter().flatten() {
-        all.insert(sort_of(&event), event);
+    let parts: Vec<Part> = owner
+        .partitions
+        .iter()
+        .flat_map(|partition| types.iter().map(move |kind| Part { partition, kind: *kind }))
+        .collect();
+    // One more than is told, so that it shows whether there is more.
+    let mut newest = Newest::new(limit + 1);
+    for some in parts.chunks(AT_ONCE) {
+        let range = Range::of(listing, &newest);
+        let reads = some.iter().map(|part| part.read(items.as_ref(), &range, limit + 1));
+        for events in try_join_all(reads).await? {
+            newest.add(events);
+        }
     }
-    let mut events: Vec<_> = all.into_values().rev().collect();
+    let mut events = newest.into_events();
     let more = events.len() > limit;
     events.truncate(limit);
     let next = events.last().filter(|_| more).map(|event| Cursor(sort_of(event)));
@@ -95,40 +97,95 @@ fn sort_of(event: &StoredEvent) -> String {
     event.key().sort.unwrap_or_default()
 }
 
+/// The newest of all events that were read, as many as are wanted: a person can have many partitions, and an event 64 KB.
+struct Newest {
+    wanted: usize,
+    /// By their keys, so that each is there once.
+    events: BTreeMap<String, StoredEvent>,
+}
+
+impl Newest {
+    fn new(wanted: usize) -> Self {
+        Self { wanted, events: BTreeMap::new() }
+    }
+
+    fn add(&mut self, events: Vec<StoredEvent>) {
+        for event in events {
+            self.events.insert(sort_of(&event), event);
+            if self.events.len() > self.wanted {
+                self.events.pop_first();
+            }
+        }
+    }
+
+    /// What is older than this is told by none of those that are there.
+    fn oldest(&self) -> Option<&str> {
+        let is_full = self.events.len() >= self.wanted;
+        self.events.first_key_value().filter(|_| is_full).map(|(sort, _)| sort.as_str())
+    }
+
+    fn into_events(self) -> Vec<StoredEvent> {
+        self.events.into_values().rev().collect()
+    }
+}
+
+/// Between which sort keys events are wanted. The last one is left out.
+struct Range {
+    low: String,
+    high: String,
+}
+
+impl Range {
+    fn of(listing: &Listing, newest: &Newest) -> Self {
+        let begin = listing.after.map_or_else(|| "0".to_owned(), time);
+        let low =
+            newest.oldest().map_or(begin.as_str(), |oldest| oldest.max(begin.as_str())).to_owned();
+        let end = listing.before.map_or_else(|| "~".to_owned(), time);
+        let cursor = listing.cursor.as_ref().map(|cursor| cursor.0.as_str());
+        let high = cursor.map_or(end.as_str(), |cursor| cursor.min(end.as_str())).to_owned();
+        Self { low, high }
+    }
+
+    fn has(&self, sort: &str) -> bool {
+        self.low.as_str() <= sort && sort < self.high.as_str()
+    }
+}
+
 /// One partition, or its events of one type.
 struct Part<'a> {
-    items: &'a dyn ItemStore,
     partition: &'a str,
     kind: Option<&'a str>,
-    listing: &'a Listing,
-    limit: usize,
 }
 
 impl Part<'_> {
-    /// One more than is wanted, so that it shows whether there is more. Those of a type come in the order of their times
-    /// alone, so the last of them come with all of the same time.
-    async fn read(self) -> Result<Vec<StoredEvent>, StorageError> {
-        let low = self.listing.after.map_or_else(|| "0".to_owned(), time);
-        let end = self.listing.before.map_or_else(|| "~".to_owned(), time);
-        let cursor = self.listing.cursor.as_ref().map(|cursor| cursor.0.as_str());
-        let high = cursor.map_or(end.as_str(), |cursor| cursor.min(end.as_str()));
-        let wanted = self.limit + 1;
+    /// The newest that are in a range, `wanted` at least if there are as many. Those of a type come in the order of their times alone, so the
+    /// last of them come with all of the same time.
+    async fn read(
+        &self,
+        items: &dyn ItemStore,
+        range: &Range,
+        wanted: usize,
+    ) -> Result<Vec<StoredEvent>, StorageError> {
+        if range.low > range.high {
+            return Ok(Vec::new());
+        }
         let base = Query::new(&tables::EVENT, self.partition).backward().limit(wanted);
         let query = match self.kind {
-            None if low.as_str() <= high => base.between(low.as_str(), high),
-            Some(kind) if low.as_str() <= high => {
+            None => base.between(range.low.as_str(), range.high.as_str()),
+            Some(kind) => {
                 // The index has no ids: what happened in the same moment is sorted out below.
-                let high = high.split_once('#').map_or(high, |(time, _)| time);
+                let (low, high) = (moment(&range.low), moment(&range.high));
                 base.index("event-type-index")
                     .between(format!("{kind}#{low}"), format!("{kind}#{high}"))
             }
-            _ => return Ok(Vec::new()),
         };
         let (mut found, mut next) = (Vec::new(), None);
         loop {
-            let page = self.items.query(query.clone().after(next)).await?;
+            let page = items.query(query.clone().after(next)).await?;
             let events = page.items.iter().filter_map(StoredEvent::from_item);
-            found.extend(events.filter(|event| sort_of(event).as_str() < high));
+            let wanted_ones = events.filter(|event| range.has(&sort_of(event)));
+            // What the source sent is as large as all the rest, and no story tells it.
+            found.extend(wanted_ones.map(|event| StoredEvent { raw_payload: None, ..event }));
             next = page.cursor;
             let is_whole = match (self.kind, found.get(wanted - 1), found.last()) {
                 (None, full, _) => full.is_some(),
@@ -140,6 +197,11 @@ impl Part<'_> {
             }
         }
     }
+}
+
+/// The time of a sort key.
+fn moment(sort: &str) -> &str {
+    sort.split_once('#').map_or(sort, |(time, _)| time)
 }
 
 impl FromStr for Cursor {

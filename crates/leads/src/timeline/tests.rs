@@ -6,7 +6,7 @@ use tidings_access::Cx;
 use tidings_jobs::contracts::LeadIngestion;
 use tidings_testbed::{Bed, each_store};
 
-use super::{Cursor, Listing, ago, sentence, timeline};
+use super::{Cursor, Listing, Newest, Range, ago, sentence, timeline};
 use crate::event::StoredEvent;
 use crate::identity::{Identity, Whom, merge};
 use crate::ingestion::ingest;
@@ -98,6 +98,40 @@ async fn only_what_is_asked_for_is_told(bed: &Bed) {
     for wrong in ["", "x", "2026-07-01T12:00:00.000Z", "2026-07-01T12:00:00Z#x", "0#../../x"] {
         assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
     }
+}
+
+fn event(id: &str, at: i64) -> StoredEvent {
+    StoredEvent {
+        lead_organization_id: "1".into(),
+        id: id.into(),
+        event_type: "x".into(),
+        occurred_at: Timestamp::from_second(at).unwrap(),
+        received_at: Timestamp::UNIX_EPOCH,
+        source_type: "api".into(),
+        source: "shop".into(),
+        external_event_id: id.into(),
+        object_id: None,
+        object_id_ref: None,
+        payload: serde_json::Map::new(),
+        raw_payload: None,
+    }
+}
+
+/// However many partitions there are, no more is held than is told, and the next are asked for less.
+#[test]
+fn what_is_held_for_a_page_has_an_end() {
+    let (mut newest, listing) = (Newest::new(3), Listing::default());
+    assert_eq!(Range::of(&listing, &newest).low, "0");
+    for part in 0..50 {
+        newest.add((0..5).map(|number| event(&format!("{part:02}-{number}"), number)).collect());
+        assert_eq!(newest.events.len(), 3);
+    }
+    let last: Vec<_> = newest.events.values().map(|event| event.id.clone()).collect();
+    assert_eq!(last, ["47-4", "48-4", "49-4"]);
+    let range = Range::of(&listing, &newest);
+    assert_eq!(range.low, "1970-01-01T00:00:04.000Z#47-4");
+    assert!(range.has(&event("47-5", 4).key().sort.unwrap()));
+    assert!(!range.has(&event("99-9", 3).key().sort.unwrap()));
 }
 
 #[test]
