@@ -140,11 +140,14 @@ fn resolve_in(
     let home = home_of(&named, &plan);
     let mut resolved = carry_out(tx, cx, (&plan, &identities), home, (cmd, looked))?;
     let home = home.unwrap_or(resolved.lead_id.get());
-    for lead in [resolved.lead_id.get(), home] {
+    let lead = resolved.lead_id.get();
+    // Whoever was merged into him is seen besides. Nearly always it is himself.
+    if lead != home {
         store::partition(tx, cx, lead)?;
         store::seen(tx, cx, lead, cmd.at)?;
     }
     resolved.lead_organization_id = store::partition(tx, cx, home)?.to_string();
+    store::seen(tx, cx, home, cmd.at)?;
     Ok(Some(resolved))
 }
 

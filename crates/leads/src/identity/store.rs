@@ -57,17 +57,19 @@ pub(super) fn known(tx: &mut Tx<'_>, lead: i64) -> Result<Known, DatabaseError> 
 
 /// A lead and all who were merged into him, and into those.
 pub(super) fn family(tx: &mut Tx<'_>, lead: i64) -> Result<Vec<i64>, DatabaseError> {
-    let mut found = vec![lead];
-    let mut next = 0;
-    while let Some(one) = found.get(next).copied() {
-        next += 1;
-        let sql = "SELECT id FROM leads WHERE merged_into_id = $1 ORDER BY id LIMIT 1000";
-        for row in &tx.query(sql, &[Param::Int(one)])? {
-            let id = row.int(0)?;
-            // Nobody can be his own descendant; if the rows said so, this must still end.
-            if !found.contains(&id) {
-                found.push(id);
-            }
+    // Nobody can be his own descendant; if the rows said so, this must still end.
+    let sql = format!(
+        "WITH RECURSIVE family (id, depth) AS (
+             SELECT CAST($1 AS BIGINT), 0
+             UNION SELECT l.id, f.depth + 1 FROM leads l JOIN family f ON l.merged_into_id = f.id
+             WHERE f.depth < {MAX_MERGED})
+         SELECT id FROM family ORDER BY depth, id"
+    );
+    let mut found = Vec::new();
+    for row in &tx.query(&sql, &[Param::Int(lead)])? {
+        let id = row.int(0)?;
+        if !found.contains(&id) {
+            found.push(id);
         }
     }
     Ok(found)
