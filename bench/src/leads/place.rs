@@ -9,21 +9,25 @@ use anyhow::{Context, ensure};
 use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use tidings_access::{Access, Actor, Bootstrap, Cx, bootstrap, workspaces};
+use tidings_access::{Access, Actor, Bootstrap, BootstrapError, Cx, bootstrap, workspaces};
 use tidings_jobs::contracts::{
     Channel, Contract as _, Identity, LeadEvent, LeadIngestion, LeadUpkeep, UpkeepTask,
 };
 use tidings_jobs::{Handler, Outcome, Settings, Stop, Worker};
 use tidings_kernel::{Clock, Delivery, Outgoing, Queue, QueueEngine as _, SystemClock, queues};
 use tidings_leads::{features, ingestion, memory};
+use tidings_outreach::segments;
 use tidings_sql::{Database, SqlItems, SqlQueues, SqliteOptions};
 
-/// So many messages are worked on at once, as in the product.
-const AT_ONCE: usize = 32;
 /// How often it is looked whether everything is done, at most and at least.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
-const QUEUES: [&Queue; 3] =
-    [&queues::LEAD_INGESTION, &queues::MEMORY_PROCESSING, &queues::FEATURE_PROCESSING];
+/// How many messages of each are worked on at once: what `config.default.toml` says.
+const QUEUES: [(&Queue, usize); 4] = [
+    (&queues::LEAD_INGESTION, 8),
+    (&queues::MEMORY_PROCESSING, 8),
+    (&queues::FEATURE_PROCESSING, 8),
+    (&queues::SEGMENT_PROCESSING, 4),
+];
 
 pub(super) struct Place {
     pub(super) database: Database,
@@ -71,7 +75,11 @@ impl Place {
         let queues = Arc::new(SqlQueues::new(database.clone(), clock.clone()));
         let access = Access::new(database.clone(), items.clone(), clock);
         let first = Bootstrap { workspace: "default".parse()?, client: "shop".parse()? };
-        bootstrap(&access, first).await?;
+        match bootstrap(&access, first).await {
+            // It is there from before it was closed.
+            Ok(_) | Err(BootstrapError::Done(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         Ok(Self { database, access, items, queues, told: Mutex::new(0) })
     }
 
@@ -188,6 +196,13 @@ impl Place {
         Ok(elapsed)
     }
 
+    /// Does what is in the queues.
+    pub(super) async fn settle(&self) -> anyhow::Result<()> {
+        let working = self.work(&self.access);
+        self.until_done().await?;
+        working.end().await.map(drop)
+    }
+
     /// Until the queues are empty.
     async fn until_done(&self) -> anyhow::Result<()> {
         let began = Instant::now();
@@ -197,7 +212,7 @@ impl Place {
             // Counting what is left costs too: the longer it takes, the less often it is done.
             tokio::time::sleep((began.elapsed() / 50).clamp(LOOKS.0, LOOKS.1)).await;
             let mut left = 0;
-            for queue in QUEUES {
+            for (queue, _) in QUEUES {
                 let depth = self.queues.depth(queue).await?;
                 ensure!(depth.dead == 0, "{} messages of {queue} were given up", depth.dead);
                 left += depth.ready + depth.hidden;
@@ -211,20 +226,30 @@ impl Place {
         let done: Arc<Mutex<HashMap<String, Instant>>> = Arc::default();
         let features = features::handler(access.clone());
         let timed = Arc::new(Timed { features, done: Arc::clone(&done) });
-        let handlers: [Arc<dyn Handler>; 3] =
-            [ingestion::handler(access.clone()), memory::handler(access.clone()), timed];
+        let handlers: [Arc<dyn Handler>; 4] = [
+            ingestion::handler(access.clone()),
+            memory::handler(access.clone()),
+            timed,
+            segments::handler(access.clone()),
+        ];
         let (stop, stopped) = Stop::new();
-        let workers = QUEUES.into_iter().zip(handlers).map(|(queue, handler)| {
+        let workers = QUEUES.into_iter().zip(handlers).map(|((queue, at_once), handler)| {
             let worker = Worker {
                 queue,
                 handler,
                 engine: Arc::clone(&self.queues) as Arc<_>,
                 clock: Arc::new(SystemClock),
-                settings: Settings { concurrency: AT_ONCE, batch: AT_ONCE, ..Settings::default() },
+                settings: Settings { concurrency: at_once, batch: at_once, ..Settings::default() },
             };
             tokio::spawn(worker.run(stopped.clone()))
         });
         Working { workers: workers.collect(), stop, done }
+    }
+
+    /// The same as a process finds it that starts: what was written is in the file, and in no log beside it.
+    pub(super) async fn reopened(self, path: &Path) -> anyhow::Result<Self> {
+        self.close().await;
+        Self::open(path).await
     }
 
     pub(super) async fn close(self) {
