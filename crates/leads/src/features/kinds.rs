@@ -1,6 +1,9 @@
 //! Which events mean something to the features, by their canonical names.
 
+use serde_json::Value as Json;
+
 use crate::canonical::canonical;
+use crate::event::StoredEvent;
 
 /// What an event is to the features. Others only show that somebody was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +100,15 @@ impl Kind {
 }
 
 /// Whether an event shows that the person was there.
-pub(super) fn is_his_own(event_type: &str) -> bool {
-    !NOT_HIS_OWN.contains(&&*canonical(event_type))
-        && !NOT_HIS_OWN_EITHER.iter().any(|prefix| event_type.starts_with(prefix))
+pub(super) fn is_his_own(event: &StoredEvent) -> bool {
+    let name = canonical(&event.event_type);
+    let told = event.event_type.as_str();
+    !NOT_HIS_OWN.contains(&&*name)
+        && !NOT_HIS_OWN_EITHER.iter().any(|prefix| told.starts_with(prefix))
+        && !(name == "email_subscribed" && is_by_operator(event))
+}
+
+/// Somebody else agreed for him.
+fn is_by_operator(event: &StoredEvent) -> bool {
+    event.payload.get("by").and_then(Json::as_str) == Some("operator")
 }

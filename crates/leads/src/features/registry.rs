@@ -13,10 +13,11 @@ use super::kinds::{
     INBOX_UNREAD, LEFT, OPENED, OVERDUE, PURCHASED, RECEIVED, REFUNDED, REPLIED, SENT, SETTLED,
     WROTE, is_his_own,
 };
-use super::reading::decimal;
+use super::reading::{decimal, mood};
 use super::score::{self, Part};
 use super::state::{State, day_of, days_between};
 use crate::canonical::canonical;
+use crate::event::StoredEvent;
 
 /// Without engagement for so long, what was received was ignored.
 const IGNORED_DAYS: i32 = 7;
@@ -29,6 +30,8 @@ pub struct Feature {
     pub touched_by: &'static [&'static [&'static str]],
     /// Whether everything that the person does himself changes it.
     pub by_activity: bool,
+    /// Whether every event that has a mood changes it.
+    pub by_mood: bool,
     /// Whether it changes although nothing happens.
     pub by_time: bool,
     compute: fn(&State, Today) -> Option<Value>,
@@ -70,6 +73,7 @@ pub static ALL: [Feature; 14] = [
             WROTE,
         ],
         by_activity: false,
+        by_mood: false,
         by_time: true,
         compute: |state, today| Some(campaign_ignored(state, today).into()),
     },
@@ -78,6 +82,7 @@ pub static ALL: [Feature; 14] = [
         doc: "How often he clicked in mails in the last 30 days.",
         touched_by: &[CLICKED],
         by_activity: false,
+        by_mood: false,
         by_time: true,
         compute: |state, today| Some(clicks(state, today).into()),
     },
@@ -86,6 +91,7 @@ pub static ALL: [Feature; 14] = [
         doc: "How many days ago he last bought something.",
         touched_by: &[PURCHASED],
         by_activity: false,
+        by_mood: false,
         by_time: true,
         compute: |state, today| today.since(state.last_purchase_at?).map(Value::from),
     },
@@ -95,6 +101,7 @@ pub static ALL: [Feature; 14] = [
         // What he does himself touches it anyway; the rest is what `campaign_ignored` and leaving rest on.
         touched_by: &[PURCHASED, SENT, RECEIVED, BOUNCED, LEFT],
         by_activity: true,
+        by_mood: false,
         by_time: true,
         compute: |state, today| Some(score::total(&score::parts(state, today)).into()),
     },
@@ -103,6 +110,7 @@ pub static ALL: [Feature; 14] = [
         doc: "How often he bought something in the last 90 days.",
         touched_by: &[PURCHASED],
         by_activity: false,
+        by_mood: false,
         by_time: true,
         compute: |state, today| Some(purchases(state, today).into()),
     },
@@ -111,6 +119,7 @@ pub static ALL: [Feature; 14] = [
         doc: "Whether he ever bought anything.",
         touched_by: &[PURCHASED],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| Some((state.purchases > 0).into()),
     },
@@ -119,6 +128,7 @@ pub static ALL: [Feature; 14] = [
         doc: "What he paid in all, without what he got back, in the currency of his first purchase.",
         touched_by: &[PURCHASED, REFUNDED],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| Some(monetary_total(state).into()),
     },
@@ -127,6 +137,7 @@ pub static ALL: [Feature; 14] = [
         doc: "The same in each currency.",
         touched_by: &[PURCHASED, REFUNDED],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| by_currency(&state.spent),
     },
@@ -135,6 +146,7 @@ pub static ALL: [Feature; 14] = [
         doc: "How often he opened mails in the last 30 days.",
         touched_by: &[OPENED],
         by_activity: false,
+        by_mood: false,
         by_time: true,
         compute: |state, today| Some(opens(state, today).into()),
     },
@@ -143,6 +155,7 @@ pub static ALL: [Feature; 14] = [
         doc: "What he owes and should have paid, in the currency of his first purchase, or in the only one that there is.",
         touched_by: &[OVERDUE, SETTLED, PURCHASED],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| Some(overdue_amount(state).into()),
     },
@@ -151,6 +164,7 @@ pub static ALL: [Feature; 14] = [
         doc: "The same in each currency.",
         touched_by: &[OVERDUE, SETTLED],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| by_currency(&overdue(state)),
     },
@@ -159,14 +173,16 @@ pub static ALL: [Feature; 14] = [
         doc: "How many days ago he last did something himself.",
         touched_by: &[],
         by_activity: true,
+        by_mood: false,
         by_time: true,
         compute: |state, today| today.since(state.last_active_at?).map(Value::from),
     },
     Feature {
         name: "sentiment_avg_30d",
-        doc: "The mood of what he wrote in the last 30 days, from -1 to 1.",
-        touched_by: &[WROTE, REPLIED],
+        doc: "The mood of what he wrote and did in the last 30 days, from -1 to 1.",
+        touched_by: &[],
         by_activity: false,
+        by_mood: true,
         by_time: true,
         compute: |state, today| sentiment(state, today).map(Value::from),
     },
@@ -182,16 +198,18 @@ pub static ALL: [Feature; 14] = [
             INBOX_GONE,
         ],
         by_activity: false,
+        by_mood: false,
         by_time: false,
         compute: |state, _| i64::try_from(state.unread()).ok().map(Value::from),
     },
 ];
 
 impl Feature {
-    /// Whether an event of this type changes it.
-    pub fn is_touched_by(&self, event_type: &str) -> bool {
-        let name = canonical(event_type);
-        (self.by_activity && is_his_own(event_type))
+    /// Whether an event changes it.
+    pub fn is_touched_by(&self, event: &StoredEvent) -> bool {
+        let name = canonical(&event.event_type);
+        (self.by_activity && is_his_own(event))
+            || (self.by_mood && mood(&event.payload).is_some())
             || self.touched_by.iter().any(|types| types.contains(&&*name))
     }
 }

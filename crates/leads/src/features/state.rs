@@ -148,15 +148,19 @@ impl State {
     pub(super) fn add(&mut self, event: &StoredEvent, today: Date) {
         self.forget_before(today);
         let at = event.occurred_at.as_millisecond();
-        if is_his_own(&event.event_type) {
+        if is_his_own(event) {
             latest(&mut self.last_active_at, at);
         }
-        let Some(kind) = Kind::of(&event.event_type) else { return };
-        self.add_totals(kind, event, at);
+        let kind = Kind::of(&event.event_type);
+        if let Some(kind) = kind {
+            self.add_totals(kind, event, at);
+        }
         let day = day_of(event.occurred_at);
-        if days_between(day, today) <= KEPT_DAYS
-            && let Some(change) = day_change(kind, event, at)
-        {
+        if days_between(day, today) > KEPT_DAYS {
+            return;
+        }
+        let changes = [mood_change(event), kind.and_then(|kind| day_change(kind, event, at))];
+        for change in changes.into_iter().flatten() {
             change(self.days.entry(day).or_default());
         }
     }
@@ -381,15 +385,17 @@ fn latest(known: &mut Option<i64>, at: i64) {
 
 type Change = Box<dyn FnOnce(&mut Day)>;
 
-/// What an event does to its day.
+/// Whatever it is that has a mood, as memory sees it.
+fn mood_change(event: &StoredEvent) -> Option<Change> {
+    let mood = reading::mood(&event.payload)?;
+    Some(Box::new(move |day| {
+        day.moods += 1;
+        day.mood_sum += mood;
+    }))
+}
+
+/// What an event does to its day by what it is.
 fn day_change(kind: Kind, event: &StoredEvent, at: i64) -> Option<Change> {
-    let mood = matches!(kind, Kind::Wrote | Kind::Replied).then(|| reading::mood(&event.payload));
-    if let Some(Some(mood)) = mood {
-        return Some(Box::new(move |day| {
-            day.moods += 1;
-            day.mood_sum += mood;
-        }));
-    }
     match kind {
         Kind::Purchased => Some(Box::new(|day| day.purchases += 1)),
         Kind::Opened => Some(Box::new(|day| day.opens += 1)),

@@ -154,9 +154,8 @@ async fn once(cx: &Cx, owner: &str, events: &[Key]) -> Result<Vec<Taken>, Storag
     if kept.is_new {
         kept.compute(ALL.iter(), cx.now());
     } else {
-        let touched = |feature: &&super::Feature| {
-            new.iter().any(|(_, event)| feature.is_touched_by(&event.event_type))
-        };
+        let touched =
+            |feature: &&super::Feature| new.iter().any(|(_, event)| feature.is_touched_by(event));
         kept.compute(ALL.iter().filter(touched), cx.now());
     }
     let txn = txn.put(&tables::FEATURE, kept.to_item(cx.now())?, kept.expect());

@@ -176,6 +176,7 @@ pub(super) fn write(
             at: cx.now(),
             object_id: about.audience.map(|audience| format!("audience {audience}")),
             payload: [
+                ("by".to_owned(), act.by.as_str().into()),
                 ("source".to_owned(), act.source.as_str().into()),
                 ("reason".to_owned(), act.reason.as_ref().map(Line::as_str).into()),
             ]

@@ -17,6 +17,8 @@ each_store!(
     an_event_that_comes_again_counts_once,
     money_is_exact_and_kept_apart_by_currency,
     a_refund_is_less_whatever_its_sign,
+    whatever_has_a_mood_counts,
+    what_an_operator_did_is_nothing_that_he_did,
     invoices_are_kept_apart_by_their_own_currency,
     a_mail_that_came_back_was_not_ignored,
     everything_that_is_built_in_is_computed,
@@ -101,6 +103,27 @@ async fn an_event_that_comes_again_counts_once(bed: &Bed) {
     world.work().await;
     assert_eq!(world.item("ada@x.org").await, first);
     assert_eq!(world.told("ada@x.org", "monetary_total").await, "10");
+}
+
+async fn whatever_has_a_mood_counts(bed: &Bed) {
+    let world = World::new(bed);
+    let at = "2026-06-30T10:00:00Z";
+    let bought = json!({"amount": 3, "currency": "EUR", "sentiment": "positive"});
+    world.happens("ada@x.org", &what(1, "purchase_completed", at, bought)).await;
+    world.happens("ada@x.org", &what(2, "call_ended", at, json!({"sentiment": -0.5}))).await;
+    world.work().await;
+    assert_eq!(world.told("ada@x.org", "sentiment_avg_30d").await, "0.25");
+    assert_eq!(world.told("ada@x.org", "frequency_purchases_90d").await, "1");
+}
+
+async fn what_an_operator_did_is_nothing_that_he_did(bed: &Bed) {
+    let world = World::new(bed);
+    let at = "2026-06-30T10:00:00Z";
+    for (id, by, days) in [(1, json!({"by": "operator"}), "-"), (2, json!({"by": "person"}), "1")] {
+        world.happens("ada@x.org", &what(id, "email.subscribed", at, by)).await;
+        world.work().await;
+        assert_eq!(world.told("ada@x.org", "recency_days").await, days);
+    }
 }
 
 async fn money_is_exact_and_kept_apart_by_currency(bed: &Bed) {
