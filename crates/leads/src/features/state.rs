@@ -224,12 +224,13 @@ impl State {
     }
 
     fn sum(&mut self, currency: String, amount: Number) {
-        if !self.spent.contains_key(&currency) && self.spent.len() >= MAX_CURRENCIES {
-            return;
-        }
         let spent = self.spent.entry(currency).or_insert(Number::ZERO);
         // Amounts are bounded so that their sums fit.
         *spent = spent.checked_add(amount).unwrap_or(*spent);
+        // The first by name are kept, whatever comes first: which has gone never comes back with a part of its sum.
+        if self.spent.len() > MAX_CURRENCIES {
+            self.spent.pop_last();
+        }
     }
 
     /// One invoice, or several at once.
@@ -306,17 +307,18 @@ impl State {
         if let Some(message) = reading::name(&event.payload, &["up_to"]) {
             return self.read_to(place, ReadTo { at, message: reading::short(&message) });
         }
-        if self.inbox_read_at.contains_key(&place) || self.inbox_read_at.len() < MAX_PLACES {
-            let known = self.inbox_read_at.entry(place).or_insert(at);
-            *known = at.max(*known);
+        let known = self.inbox_read_at.entry(place).or_insert(at);
+        *known = at.max(*known);
+        // Those that were read last are kept. Which has gone was read before all of them, and is back only when it is read again.
+        if self.inbox_read_at.len() > MAX_PLACES {
+            let oldest = self.inbox_read_at.iter().min_by_key(|(place, at)| (**at, *place));
+            let oldest = oldest.map(|(place, _)| place.clone()).unwrap_or_default();
+            self.inbox_read_at.remove(&oldest);
         }
     }
 
     /// Only what is not part of what was read at another time is kept: as a rule that is one, since people read on.
     fn read_to(&mut self, place: String, this: ReadTo) {
-        if !self.inbox_read_to.contains_key(&place) && self.inbox_read_to.len() >= MAX_PLACES {
-            return;
-        }
         let known = self.inbox_read_to.entry(place).or_default();
         if known.iter().any(|other| other.covers(&this)) {
             return;
@@ -326,6 +328,10 @@ impl State {
         known.sort();
         if known.len() > MAX_PLACES {
             known.remove(0);
+        }
+        // The first by name, as with currencies: several times belong to a place, and a part of them says something else than all.
+        if self.inbox_read_to.len() > MAX_PLACES {
+            self.inbox_read_to.pop_last();
         }
     }
 

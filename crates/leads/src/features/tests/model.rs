@@ -161,6 +161,49 @@ fn an_event_changes_only_the_features_that_say_so() {
     outcome.unwrap();
 }
 
+/// More of everything than is kept.
+fn too_much() -> Vec<StoredEvent> {
+    let begin: Timestamp = BEGIN.parse().unwrap();
+    let event = |place: usize| {
+        let name = (place * 7 + place / 9) % 30;
+        let currency =
+            format!("X{}{}", char::from(b'A' + name as u8 % 26), if name < 26 { "A" } else { "B" });
+        let (kind, payload) = match place % 3 {
+            0 => ("purchase_completed", json!({"amount": place, "currency": currency})),
+            1 => ("inbox.read_all", json!({"inbox": format!("i{name}")})),
+            _ => (
+                "inbox.read_all",
+                json!({"inbox": format!("i{name}"), "up_to": format!("m{}", place % 5)}),
+            ),
+        };
+        StoredEvent {
+            id: place.to_string(),
+            event_type: kind.to_owned(),
+            occurred_at: begin + (((place * 31) % 97) as i64).minutes(),
+            payload: payload.as_object().cloned().unwrap_or_default(),
+            ..stored(&Step { kind: 13, number: 0, minute: 0, late: 0, times: 1 }, place)
+        }
+    };
+    (0..270).map(event).collect()
+}
+
+#[test]
+fn what_is_kept_of_too_much_is_the_same_in_any_order() {
+    let day = day_of(BEGIN.parse().unwrap());
+    let added = |events: &[StoredEvent]| {
+        let mut state = State::default();
+        events.iter().for_each(|event| state.add(event, day));
+        state
+    };
+    let expected = added(&too_much());
+    let config = Config { failure_persistence: None, ..Config::with_cases(100) };
+    let outcome = TestRunner::new(config).run(&Just(too_much()).prop_shuffle(), |events| {
+        prop_assert_eq!(added(&events), expected.clone());
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
 /// Each is told when its time has come, in the order in which they are told.
 async fn holds(bed: Bed, steps: &[Step]) {
     let world = World::new(&bed);
