@@ -19,6 +19,25 @@ pub struct Facts {
     pub segments: BTreeSet<Slug>,
     /// Of the address that he is written to at.
     pub profile: Profile,
+    /// Of his other addresses that have one, in their order: they came with whoever was merged into him.
+    pub others: Vec<Profile>,
     /// Features and memory.
     pub derived: BTreeMap<Subject, Value>,
+}
+
+impl Facts {
+    /// Whether any of his addresses is tagged so.
+    pub(super) fn has_tag(&self, tag: &str) -> bool {
+        self.profiles().any(|profile| profile.has_tag(tag))
+    }
+
+    /// An attribute, of the first of his addresses that has it. Null is as good as nothing.
+    pub(super) fn attribute(&self, name: &str) -> Option<&Value> {
+        let mut known = self.profiles().filter_map(|profile| profile.attribute(name));
+        known.find(|value| **value != Value::Null)
+    }
+
+    fn profiles(&self) -> impl Iterator<Item = &Profile> {
+        std::iter::once(&self.profile).chain(&self.others)
+    }
 }

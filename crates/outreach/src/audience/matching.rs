@@ -32,7 +32,7 @@ pub fn matches(condition: &Condition, facts: &Facts) -> bool {
         Condition::Not(inner) => !matches(inner, facts),
         Condition::Audience(slug) => facts.audiences.contains(slug),
         Condition::Segment(slug) => facts.segments.contains(slug),
-        Condition::Tag(tag) => facts.profile.has_tag(tag.as_str()),
+        Condition::Tag(tag) => facts.has_tag(tag.as_str()),
         Condition::Known(subject, test) => test.holds(known(subject, facts)),
         Condition::Contacts(listed) => {
             facts.addresses.iter().any(|address| listed.contains(address))
@@ -126,7 +126,7 @@ fn clipped(text: &str) -> String {
 /// What is known. Null is as good as nothing.
 fn known<'f>(subject: &Subject, facts: &'f Facts) -> Option<&'f Value> {
     let value = match subject {
-        Subject::Attribute(name) => facts.profile.attribute(name),
+        Subject::Attribute(name) => facts.attribute(name),
         Subject::Feature(_) | Subject::Memory { .. } => facts.derived.get(subject),
     };
     value.filter(|value| **value != Value::Null)

@@ -100,8 +100,7 @@ fn is_his_turn(candidate: &Candidate, list: &Addresses, some: &[EmailAddress]) -
     listed.min().is_some_and(|first| some.binary_search(first).is_ok())
 }
 
-/// In the order of the indexes of the tags, which is that of the addresses. Only the address that somebody is written to at
-/// counts: the profile is that address's.
+/// In the order of the indexes of the tags, which is that of the addresses. Whoever has several that are tagged comes with the first of them.
 async fn tagged(
     cx: &Cx,
     walk: &Walk,
@@ -135,8 +134,36 @@ async fn tagged(
     let emails: Vec<EmailAddress> = some.iter().filter_map(|one| one.parse().ok()).collect();
     let wanted: BTreeSet<EmailAddress> = emails.iter().cloned().collect();
     let mut candidates = with_addresses(cx, walk, emails).await?;
-    candidates.retain(|candidate| wanted.contains(candidate.email()));
+    let tagged = tagged_addresses(items.as_ref(), tags, &candidates).await?;
+    candidates.retain(|candidate| {
+        let his = candidate.facts.addresses.iter();
+        match candidate.facts.addresses.as_slice() {
+            [only] => wanted.contains(only),
+            _ => his
+                .filter(|one| tagged.contains(*one))
+                .min()
+                .is_some_and(|one| wanted.contains(one)),
+        }
+    });
     Ok(Chunk { candidates, looked_at: some.len(), next })
+}
+
+/// Which addresses of those who have several are in the index of one of the tags.
+async fn tagged_addresses(
+    items: &dyn ItemStore,
+    tags: &[&Tag],
+    people: &[Candidate],
+) -> Result<BTreeSet<EmailAddress>, StorageError> {
+    let several = people.iter().map(|one| &one.facts.addresses).filter(|his| his.len() > 1);
+    let addresses: Vec<&EmailAddress> = several.flatten().collect();
+    let mut tagged = BTreeSet::new();
+    for tag in tags {
+        let keys = addresses.iter().map(|address| Some(keys::tag(tag.as_str(), address)));
+        let found = get_all(items, &tables::MAIN, keys.collect()).await?;
+        let there = addresses.iter().zip(found).filter(|(_, entry)| entry.is_some());
+        tagged.extend(there.map(|(address, _)| (*address).clone()));
+    }
+    Ok(tagged)
 }
 
 /// Those who have one of these addresses.
@@ -421,6 +448,7 @@ pub(super) async fn add_items(
     let items = items.as_ref();
     if walk.condition.asks_profile() {
         add_profiles(items, people).await?;
+        add_other_profiles(items, people).await?;
     }
     let subjects: BTreeSet<&Subject> = walk.condition.subjects().into_iter().collect();
     if subjects.iter().any(|subject| matches!(subject, Subject::Feature(_))) {
@@ -448,6 +476,21 @@ pub(super) async fn add_profiles(
     let found = get_all(items, &tables::MAIN, keys).await?;
     for (one, item) in people.iter_mut().zip(found) {
         one.facts.profile = item.map(Profile::from).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Those of the other addresses of who has several.
+async fn add_other_profiles(
+    items: &dyn ItemStore,
+    people: &mut [Candidate],
+) -> Result<(), StorageError> {
+    let others = people.iter().flat_map(|one| one.facts.addresses.iter().skip(1));
+    let wanted: Vec<Option<Key>> = others.map(|address| Some(keys::profile(address))).collect();
+    let mut found = get_all(items, &tables::MAIN, wanted).await?.into_iter();
+    for one in people {
+        let his = found.by_ref().take(one.facts.addresses.len() - 1);
+        one.facts.others = his.flatten().map(Profile::from).collect();
     }
     Ok(())
 }

@@ -17,10 +17,12 @@ fn to_value(json: &Json) -> Value {
 fn facts() -> Facts {
     let profile = json!({
         "PK": "SUB#ada@x.org", "SK": "PROFILE", "email": "ada@x.org", "tags": ["beta", "vip"],
-        "plan": "pro", "age": 41, "score": 7.5, "admin": true, "none": null, "digits": "41",
+        "plan": "pro", "age": 41, "score": 7.5, "admin": true, "none": null, "unset": null, "digits": "41",
         "joined": "2026-03-01T10:00:00+02:00", "born": "1984-05-06", "langs": ["de", "en", 3],
     });
     let profile: Item = serde_json::from_value(profile).unwrap();
+    let other = json!({"PK": "SUB#ada@y.org", "tags": ["old"], "plan": "free", "unset": 7, "zone": "north"});
+    let other: Item = serde_json::from_value(other).unwrap();
     let feature = |name: &str, value: Json| (Subject::Feature(name.to_owned()), to_value(&value));
     let memory = Subject::Memory { memory_type: "purchase".into(), key: "product:a".into() };
     Facts {
@@ -28,6 +30,7 @@ fn facts() -> Facts {
         addresses: ["ada@x.org", "ada@y.org"].map(|text| text.parse().unwrap()).into(),
         audiences: ["news".parse().unwrap()].into(),
         profile: Profile::from(profile),
+        others: vec![Profile::from(other)],
         derived: BTreeMap::from([
             feature("opens_30d", json!(3)),
             feature("last_seen", json!("2026-06-01T00:00:00Z")),
@@ -51,6 +54,20 @@ fn check(expected: bool, clauses: &[Json]) {
 fn attribute(name: &str, tests: Json) -> Vec<Json> {
     let Json::Object(tests) = tests else { panic!("an object of tests") };
     tests.into_iter().map(|(test, value)| json!({"attribute": name, test: value})).collect()
+}
+
+#[test]
+fn all_addresses_of_somebody_say_what_he_is() {
+    check(
+        true,
+        &[
+            json!({"all": [{"tag": "beta"}, {"tag": "old"}]}),
+            json!({"attribute": "zone", "equals": "north"}),
+            json!({"attribute": "unset", "equals": 7}),
+            json!({"attribute": "plan", "equals": "pro"}),
+        ],
+    );
+    check(false, &[json!({"attribute": "plan", "equals": "free"}), json!({"tag": "new"})]);
 }
 
 #[test]

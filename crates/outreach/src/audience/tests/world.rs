@@ -138,16 +138,7 @@ impl Person {
         if is_in(3) {
             audiences.push("offers".parse().unwrap());
         }
-        let mut profile = Item::new();
-        if let Some(described) = &self.profiles[0] {
-            profile.set(
-                "tags",
-                described.tags.iter().map(|tag| Value::from(*tag)).collect::<Vec<_>>(),
-            );
-            if let Some(plan) = described.plan {
-                profile.set("plan", plan);
-            }
-        }
+        let mut profiles = self.profiles.iter().map(|one| Profile::from(described(one.as_ref())));
         let memory = Subject::Memory { memory_type: "purchase".into(), key: "a#b".into() };
         let derived = [(Subject::Feature("opens".into()), self.feature), (memory, self.memory)];
         let derived =
@@ -156,10 +147,23 @@ impl Person {
             addresses: (0..self.profiles.len()).map(|place| address(number, place)).collect(),
             audiences: audiences.into_iter().collect(),
             segments: BTreeSet::new(),
-            profile: Profile::from(profile),
+            profile: profiles.next().unwrap_or_default(),
+            others: profiles.collect(),
             derived: derived.collect(),
         })
     }
+}
+
+fn described(of: Option<&Described>) -> Item {
+    let mut profile = Item::new();
+    if let Some(described) = of {
+        let tags = described.tags.iter().map(|tag| Value::from(*tag)).collect::<Vec<_>>();
+        profile.set("tags", tags);
+        if let Some(plan) = described.plan {
+            profile.set("plan", plan);
+        }
+    }
+    profile
 }
 
 pub(super) async fn names(bed: &Bed, cx: &Cx) -> Names {
