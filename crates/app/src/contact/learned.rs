@@ -46,6 +46,18 @@ pub(super) struct RememberArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct ForgetArgs {
+    /// Whom: an address, the id of a contact, or channel=value
+    #[arg(value_parser = whom)]
+    whom: Whom,
+    /// What sort of thing it is: preference
+    #[arg(value_name = "TYPE")]
+    memory_type: MemoryType,
+    /// What of that sort: colour
+    key: MemoryKey,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct FeaturesArgs {
     /// Whom: an address, the id of a contact, or channel=value
     #[arg(value_parser = whom)]
@@ -112,6 +124,17 @@ pub(super) async fn remember(args: RememberArgs, open: &Open, cx: &Cx) -> Result
     };
     let kept = memory::remember(cx, &owner.lead_organization_id, remember).await?;
     open.print(&shown(&kept))
+}
+
+pub(super) async fn forget(args: ForgetArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let id = found(cx, args.whom).await?.lead_organization_id;
+    if !memory::forget(cx, &id, (&args.memory_type, &args.key)).await? {
+        return Err(Failure::failed("nothing like this was stated").hint(
+            "what events say is derived from them; `tidings contact memory` shows all of it",
+        ));
+    }
+    let left = memory::get(cx, &id, &args.memory_type, &args.key).await?;
+    open.print(&json!({ "forgotten": true, "left": left.as_ref().map(shown) }))
 }
 
 pub(super) async fn features(args: FeaturesArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {

@@ -3,6 +3,7 @@
 //! What is asked for is printed as JSON, one thing a line.
 
 mod learned;
+mod tell;
 mod timeline;
 
 use clap::{Args, Subcommand};
@@ -20,11 +21,13 @@ use crate::open::{Open, layout};
 Examples:
   tidings contact timeline ada@example.org
   tidings contact timeline user_id=42 --type purchase_completed --json
+  tidings contact tell history.jsonl --source shop
   tidings contact identities ada@example.org --pretty
   tidings contact merge ada@example.org phone=+49301234567
   tidings contact unmerge 3
   tidings contact memory ada@example.org --type purchase
   tidings contact remember ada@example.org preference colour red --expires-after 365d
+  tidings contact forget-memory ada@example.org preference colour
   tidings contact features ada@example.org --pretty
   tidings contact features ada@example.org --as-of 2026-05-01T00:00:00Z
   tidings contact rebuild ada@example.org
@@ -47,6 +50,8 @@ pub(crate) struct ContactArgs {
 enum ContactCommand {
     /// Print what happened to somebody, in any channel, as a story
     Timeline(timeline::TimelineArgs),
+    /// Tell what people did, from a file, as events on their timelines
+    Tell(tell::TellArgs),
     /// Print what somebody is known by, over all channels
     Identities(timeline::WhoArgs),
     /// Say that two contacts are one person; the older one stays
@@ -63,6 +68,8 @@ enum ContactCommand {
     Memory(learned::MemoryArgs),
     /// Write down something about somebody, until an event says something newer
     Remember(learned::RememberArgs),
+    /// Drop what was stated about somebody, so that only what events say counts
+    ForgetMemory(learned::ForgetArgs),
     /// Print somebody's numbers, as they are or as they were
     Features(learned::FeaturesArgs),
     /// Derive memory and features of somebody, or of everybody, again from the events
@@ -84,6 +91,7 @@ pub(crate) async fn run(args: ContactArgs, config: &Config) -> Result<(), Failur
 async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     match command {
         ContactCommand::Timeline(args) => timeline::timeline(args, open, cx).await,
+        ContactCommand::Tell(args) => tell::tell(args, open, cx).await,
         ContactCommand::Identities(args) => timeline::identities(args, open, cx).await,
         ContactCommand::Merge(args) => timeline::merge(args, open, cx).await,
         ContactCommand::Unmerge(args) => timeline::unmerge(&args, open, cx).await,
@@ -92,6 +100,7 @@ async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Fai
         ContactCommand::Dismiss(args) => timeline::dismiss(&args, open, cx).await,
         ContactCommand::Memory(args) => learned::memory(args, open, cx).await,
         ContactCommand::Remember(args) => learned::remember(args, open, cx).await,
+        ContactCommand::ForgetMemory(args) => learned::forget(args, open, cx).await,
         ContactCommand::Features(args) => learned::features(args, open, cx).await,
         ContactCommand::Rebuild(args) => learned::rebuild(args, open, cx).await,
     }
@@ -99,10 +108,10 @@ async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Fai
 
 /// Somebody, by whatever he is known.
 #[derive(Debug, Clone)]
-struct Whom(identity::Whom);
+pub(crate) struct Whom(identity::Whom);
 
 /// How to name a person.
-fn whom(text: &str) -> Result<Whom, String> {
+pub(crate) fn whom(text: &str) -> Result<Whom, String> {
     if let Some((channel, value)) = text.split_once('=') {
         let identity = Identity::new(channel, value).map_err(|error| error.to_string())?;
         return Ok(Whom(identity::Whom::Identity(identity)));
@@ -114,7 +123,7 @@ fn whom(text: &str) -> Result<Whom, String> {
     Ok(Whom(identity::Whom::Email(email)))
 }
 
-async fn found(cx: &Cx, whom: Whom) -> Result<Owner, Failure> {
+pub(crate) async fn found(cx: &Cx, whom: Whom) -> Result<Owner, Failure> {
     identity::find(cx, whom.0).await?.ok_or_else(|| {
         Failure::failed("there is no such contact")
             .hint("`tidings contacts list` shows those that there are")

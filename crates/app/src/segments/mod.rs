@@ -15,6 +15,7 @@ use tidings_outreach::segments::{self, FindError, Put, PutError, Segment};
 pub(crate) use file::Written;
 
 use crate::config::Config;
+use crate::contact::{Whom, found, whom};
 use crate::failure::Failure;
 use crate::open::{Open, layout};
 use crate::output::say;
@@ -27,6 +28,7 @@ Examples:
   tidings segment list
   tidings segment members vip
   tidings segment why vip ada@example.org --pretty
+  tidings segment why vip user_id=42
   tidings segment verify vip
 
 A condition is written as the filter of a campaign (see docs/campaigns.md), but names no segments.
@@ -68,7 +70,12 @@ enum SegmentCommand {
     /// Print who is in a segment, one a line
     Members { slug: Slug },
     /// Say why somebody is in a segment, or is not
-    Why { slug: Slug, email: EmailAddress },
+    Why {
+        slug: Slug,
+        /// Who: an address, the id of a contact, or channel=value such as user_id=42
+        #[arg(value_name = "PERSON", value_parser = whom)]
+        who: Whom,
+    },
     /// Look at everybody again
     Rebuild { slug: Slug },
     /// Compare a segment with a walk over everybody; changes nothing
@@ -115,11 +122,11 @@ async fn answer(command: SegmentCommand, open: &Open, cx: &Cx) -> Result<(), Fai
             open.print(&shown(&segments::find(cx, slug).await.map_err(missing)?))
         }
         SegmentCommand::Members { slug } => members(open, cx, slug).await,
-        SegmentCommand::Why { slug, email } => {
-            let why = segments::why(cx, slug, &email).await.map_err(missing)?;
+        SegmentCommand::Why { slug, who } => {
+            let contact = found(cx, who).await?.lead_id;
+            let why = segments::why(cx, slug, &contact.into()).await.map_err(missing)?;
             let why = why.ok_or_else(|| {
-                Failure::failed("there is no contact with this address")
-                    .hint("`tidings contacts list` shows those that there are")
+                Failure::failed("the contact has no address, and can be in no segment")
             })?;
             open.print(&json!({
                 "contact_id": why.lead_id.get(),

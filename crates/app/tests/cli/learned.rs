@@ -80,6 +80,9 @@ fn memory_and_features_are_rebuilt_shown_and_stated() {
     let said = ["contact", "remember", ADA, "preference", "size", "42", "--expires-after", "30d"];
     let said = json_of(&world.ok(&said));
     assert_eq!((&said["value"], &said["source"]), (&json!(42), &json!("cli")));
+    let forget = ["contact", "forget-memory", ADA, "preference", "size"];
+    assert_eq!(json_of(&world.ok(&forget)), json!({"forgotten": true, "left": null}));
+    assert!(world.run(&forget).stderr.contains("nothing like this was stated"));
     let now = json_of(&world.ok(&["contact", "features", ADA]));
     assert_eq!(now["features"]["monetary_total"], json!(12.5));
     let then = ["contact", "features", ADA, "--as-of", "2026-05-01T00:00:00Z"];
@@ -97,6 +100,46 @@ fn memory_and_features_are_rebuilt_shown_and_stated() {
         assert_ne!(ran.code, 0, "{arguments:?}");
         assert!(ran.stderr.contains(told), "{arguments:?}: {}", ran.stderr);
     }
+}
+
+#[test]
+fn a_file_of_events_is_told_and_what_is_wrong_is_named_by_its_line() {
+    let world = begun();
+    let event = |id: &str| {
+        let who = json!([{"channel": "email", "value": ADA}]);
+        json!({"event_type": "seen", "external_event_id": id, "identities": who}).to_string()
+    };
+    let tell = |lines: &[String]| {
+        world.write("events.jsonl", &lines.join("\n"));
+        let file = world.path("events.jsonl");
+        world.run(&["contact", "tell", file.to_str().unwrap(), "--source", "shop"])
+    };
+    // More than are taken at once.
+    let many: Vec<String> = (0..501).map(|id| event(&id.to_string())).collect();
+    let told = tell(&many);
+    assert_eq!((told.code, told.stdout.as_str()), (0, "{\"told\":501}\n"), "{}", told.stderr);
+    let from_stdin =
+        world.run_with_input(&["contact", "tell", "-"], &format!("\n{}\n", event("x")));
+    assert_eq!(from_stdin.stdout, "{\"told\":1}\n");
+    let other = |from: &str, to: &str| event("y").replace(from, to);
+    for (line, told) in [
+        ("nonsense".to_owned(), "line 2: expected ident"),
+        (other("identities", "identity"), "line 2: unknown field `identity`"),
+        (other(ADA, "ada"), "line 2: identities[0].value: "),
+        (other("email", "fax"), "line 2: identities[0].channel: "),
+        (other("seen", "segment.entered"), "line 2: event_type: "),
+    ] {
+        let ran = tell(&[event("z"), line]);
+        assert_eq!(ran.code, 2);
+        assert!(ran.stderr.contains(told), "{told}: {}", ran.stderr);
+        assert!(ran.stderr.contains("nothing was told"), "{}", ran.stderr);
+    }
+    let ran = tell(&[many, vec!["{".to_owned()]].concat());
+    assert!(
+        ran.stderr.contains("line 502: ") && ran.stderr.contains("first 500 events"),
+        "{}",
+        ran.stderr
+    );
 }
 
 #[test]

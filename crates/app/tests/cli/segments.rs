@@ -49,6 +49,8 @@ fn a_segment_is_put_built_shown_explained_and_deleted() {
         (&why["in"], &why["explanation"]["fact"]),
         (&json!(false), &json!("it is \"free\""))
     );
+    let id = why["contact_id"].to_string();
+    assert_eq!(json_of(&world.ok(&["segment", "why", "pros", &id])), why);
     let verified = json_of(&world.ok(&["segment", "verify", "pros"]));
     assert_eq!(verified["right"], true);
     let rebuilt = json_of(&world.ok(&["segment", "rebuild", "pros"]));
@@ -60,7 +62,8 @@ fn a_segment_is_put_built_shown_explained_and_deleted() {
         (vec!["segment", "put", "x", "--condition", "nonsense"], "this is no JSON"),
         (vec!["segment", "put", "x", "--condition", r#"{"segment":"pros"}"#], "made of segments"),
         (vec!["segment", "put", "x", "--condition", r#"{"tag":1}"#], "condition.tag"),
-        (vec!["segment", "why", "pros", "eve@example.org"], "no contact with this address"),
+        (vec!["segment", "why", "pros", "eve@example.org"], "there is no such contact"),
+        (vec!["segment", "why", "pros", "user_id=7"], "there is no such contact"),
     ] {
         let ran = world.run(&arguments);
         assert_ne!(ran.code, 0, "{arguments:?}");

@@ -275,7 +275,11 @@ fn of_signals() -> OpenApiRouter<V1> {
 fn of_learning() -> OpenApiRouter<V1> {
     OpenApiRouter::new()
         .routes(routes!(contacts::learned::memory))
-        .routes(routes!(contacts::learned::memory_one, contacts::learned::remember))
+        .routes(routes!(
+            contacts::learned::memory_one,
+            contacts::learned::remember,
+            contacts::learned::forget_memory
+        ))
         .routes(routes!(contacts::learned::features))
         .routes(routes!(contacts::learned::rebuild))
         .routes(routes!(contacts::learned::rebuild_progress, contacts::learned::rebuild_all))

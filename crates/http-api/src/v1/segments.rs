@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tidings_access::{DisplayName, Slug};
-use tidings_kernel::EmailAddress;
+use tidings_leads::identity::{Whom, find};
 use tidings_outreach::audience::Told;
 use tidings_outreach::segments::{
     self, Change, FindError, Member, Put, PutError, Segment, State as Building, Why,
@@ -16,6 +16,7 @@ use tidings_people::contacts::ContactId;
 use utoipa::ToSchema;
 
 use super::auth::{Manage, Needs, Read, Refusals};
+use super::contacts::identity::meant;
 use super::input::{Body, Cursor, Fields, FromFields, Listing, Params};
 use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
@@ -275,7 +276,7 @@ pub(super) async fn members(
     security(("key" = [])),
     params(
         ("segment" = String, Path, pattern = "^[a-z0-9][a-z0-9-]{0,39}$"),
-        ("email" = String, Path, format = Email)
+        ("email" = String, Path, description = "An address, the id of a contact, or another identity such as `user_id=42`", max_length = 600)
     ),
     responses(
         (status = 200, description = "In or out, and why", body = WhyBody),
@@ -288,9 +289,13 @@ pub(super) async fn why(
     who: Needs<Read>,
     Path((slug, email)): Path<(String, String)>,
 ) -> Result<Json<WhyBody>, Problem> {
+    let (cx, slug) = (v1.cx(&who), named(&slug)?);
     let nobody = || Problem::not_found("there is no contact with this address");
-    let email: EmailAddress = email.parse().map_err(|_| nobody())?;
-    let why = segments::why(&v1.cx(&who), named(&slug)?, &email).await?;
+    let whom = match meant(&email).map_err(|_| nobody())? {
+        Whom::Email(email) => email.into(),
+        whom => find(&cx, whom).await?.ok_or_else(nobody)?.lead_id.into(),
+    };
+    let why = segments::why(&cx, slug, &whom).await?;
     Ok(Json(why.ok_or_else(nobody)?.into()))
 }
 

@@ -8,6 +8,7 @@
 //! who asks: audiences, sequences and templates read the items.
 
 mod derive;
+mod forget;
 mod names;
 mod rebuild;
 mod remembered;
@@ -25,6 +26,7 @@ use tidings_kernel::{Cursor, Expect, Item, Number, Query, StoreError, Txn, Value
 use crate::features::{ask_for_rebuild, changed};
 use crate::identity;
 pub use derive::{ALL, CERTAIN, Derivation, Derived, MAX_VALUE};
+pub use forget::forget;
 pub use names::{KeyError, MemoryKey, MemoryType, TypeError};
 pub use rebuild::rebuild;
 pub use remembered::MAX_EVENTS;

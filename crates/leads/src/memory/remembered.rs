@@ -289,6 +289,11 @@ impl Remembered {
         Self { events, heard, stated, borrowed }
     }
 
+    /// Nothing but what events say.
+    pub(super) fn without_stated(&self) -> Self {
+        Self { stated: None, borrowed: None, ..self.clone() }
+    }
+
     /// Nothing but what was stated here.
     pub(super) fn only_stated(&self) -> Self {
         Self { stated: self.stated.clone(), ..Self::default() }

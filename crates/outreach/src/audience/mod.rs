@@ -26,4 +26,4 @@ pub use matching::{Told, explain, matches};
 pub use names::{unknown_audiences, unknown_features, unknown_names, unknown_segments};
 pub use parse::{MAX_ADDRESSES, MAX_CONDITIONS, MAX_DEPTH, Violation};
 pub use preview::{Counting, Preview, Previewed, Sample, preview, preview_of};
-pub use walk::{Found, Known, Member, Walk, Why, known, page, why};
+pub use walk::{Found, Known, Member, Walk, Why, known, page, why, why_of};

@@ -58,8 +58,8 @@ pub struct Member {
 /// Whether somebody is meant, and why (not).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Why {
-    /// Where he is written to. `None` if nobody can be meant by the address that was asked about: no contact has it, or he
-    /// was erased or became part of another.
+    /// Where he is written to. `None` if nobody can be meant by what was asked about: no contact has the address, or he
+    /// has none, was erased or became part of another.
     pub member: Option<Member>,
     /// Whether he is subscribed to the walk's own audience, if it has one.
     pub in_audience: Option<bool>,
@@ -139,7 +139,17 @@ pub async fn known(
 
 /// Whether whoever has an address is meant.
 pub async fn why(cx: &Cx, walk: &Walk, email: &EmailAddress) -> Result<Why, StorageError> {
-    let mut people = members::with_addresses(cx, walk, vec![email.clone()]).await?;
+    let people = members::with_addresses(cx, walk, vec![email.clone()]).await?;
+    why_of_one(cx, walk, people).await
+}
+
+/// Whether a contact is meant.
+pub async fn why_of(cx: &Cx, walk: &Walk, contact: ContactId) -> Result<Why, StorageError> {
+    let people = members::with_ids(cx, walk, vec![contact.get()]).await?;
+    why_of_one(cx, walk, people).await
+}
+
+async fn why_of_one(cx: &Cx, walk: &Walk, mut people: Vec<Candidate>) -> Result<Why, StorageError> {
     members::add_items(cx, walk, &mut people).await?;
     let Some(one) = people.pop() else {
         return Ok(Why { member: None, in_audience: None, condition: None, meant: false });

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 use tidings_access::{Cx, Limit, Page, Slug, StorageError};
 use tidings_kernel::EmailAddress;
+use tidings_people::consent::Whom;
 use tidings_people::contacts::ContactId;
 use tidings_sql::{Among, DatabaseError, Param, Row};
 
@@ -116,10 +117,13 @@ pub async fn members(
     Ok(read.await?)
 }
 
-/// `None` if nobody has the address.
-pub async fn why(cx: &Cx, slug: Slug, email: &EmailAddress) -> Result<Option<Why>, FindError> {
+/// `None` if there is no such contact, or he has no address and can be in no segment.
+pub async fn why(cx: &Cx, slug: Slug, whom: &Whom) -> Result<Option<Why>, FindError> {
     let segment = find(cx, slug).await?;
-    let answer = audience::why(cx, &segment.walk(), email).await?;
+    let answer = match whom {
+        Whom::Email(email) => audience::why(cx, &segment.walk(), email).await?,
+        Whom::Contact(contact) => audience::why_of(cx, &segment.walk(), *contact).await?,
+    };
     let Some(member) = answer.member else { return Ok(None) };
     let (id, lead_id) = (segment.id, member.lead_id);
     let entered_at = cx.database().glance(move |tx| entered_at(tx, id, lead_id)).await?;

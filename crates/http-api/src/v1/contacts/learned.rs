@@ -210,6 +210,40 @@ pub(in crate::v1) async fn remember(
     Ok(Json(memory::remember(&cx, &owner.lead_organization_id, remember).await?.into()))
 }
 
+/// Forget what was stated of a contact
+///
+/// What events say of it counts again. Needs the scope `manage`.
+#[utoipa::path(
+    delete,
+    path = "/v1/contacts/{email}/memory/{type}/{key}",
+    tag = "Contacts",
+    security(("key" = [])),
+    params(
+        ("email" = String, Path, description = "An address, the id of a contact, or another identity", max_length = 600),
+        ("type" = String, Path, pattern = "^[a-z][a-z0-9_-]{0,63}$"),
+        ("key" = String, Path, max_length = 200)
+    ),
+    responses(
+        (status = 204, description = "It counts no more"),
+        (status = 404, description = "Nothing like this was stated", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(in crate::v1) async fn forget_memory(
+    State(v1): State<V1>,
+    who: Needs<Manage>,
+    Path((email, memory_type, key)): Path<(String, String, String)>,
+) -> Result<StatusCode, Problem> {
+    let cx = v1.cx(&who);
+    let owner = owner(&cx, &email).await?;
+    let missing = || Problem::not_found("nothing like this was stated");
+    let (Ok(memory_type), Ok(key)) = (memory_type.parse(), key.parse()) else {
+        return Err(missing());
+    };
+    let was_stated = memory::forget(&cx, &owner.lead_organization_id, (&memory_type, &key)).await?;
+    if was_stated { Ok(StatusCode::NO_CONTENT) } else { Err(missing()) }
+}
+
 /// Show the features of a contact
 ///
 /// As they were last computed, or as of any moment of the past, computed from the events. Needs the scope `read`.

@@ -114,6 +114,11 @@ async fn memory_is_listed_shown_and_written() {
     }
     assert_eq!(world.get(&key, &format!("{ADA}/memory/preference/none")).await.status, 404);
     assert_eq!(world.get(&key, "/v1/contacts/bob@example.org/memory").await.status, 404);
+    let blue = format!("{ADA}/memory/preference/colour");
+    assert_eq!(world.delete(&key, &blue).await.status, 204);
+    let red = world.get(&key, &blue).await.json();
+    assert_eq!((&red["value"], &red["source"]), (&json!("red"), &json!("preference")));
+    assert_eq!(world.delete(&key, &blue).await.status, 404, "nothing is stated any more");
 }
 
 #[tokio::test]
@@ -121,7 +126,9 @@ async fn features_are_shown_as_they_are_and_were() {
     let (world, key) = begun().await;
     let path = format!("{ADA}/features");
     let nothing = world.get(&key, &path).await.json();
-    assert_eq!((&nothing["features"], &nothing["computed_at"]), (&json!({}), &json!(null)));
+    assert_eq!(nothing["computed_at"], json!(null));
+    assert_eq!(nothing["features"]["has_purchased"], json!(false), "he has done nothing yet");
+    assert!(nothing["features"].get("recency_days").is_none());
     happens(
         &world,
         "purchase_completed",
@@ -235,8 +242,8 @@ async fn what_was_learned_decides_who_is_meant_and_what_is_written() {
     let letter = world.post(&key, "/v1/messages/dry-run", &message.to_string()).await.json();
     assert_eq!(letter["subject"], json!("129.9 so far"), "{letter}");
     assert_eq!(letter["text"], json!("In red, and 129.9 for tea"), "{letter}");
-    // Of whom nothing is known the same mail says nothing.
+    // Of whom nothing is known the same mail says that he has paid nothing.
     let to_bob = message.to_string().replace("ada@", "bob@");
     let letter = world.post(&key, "/v1/messages/dry-run", &to_bob).await.json();
-    assert_eq!(letter["subject"], json!("so far"), "{letter}");
+    assert_eq!(letter["subject"], json!("0 so far"), "{letter}");
 }

@@ -7,10 +7,12 @@ use tidings_people::consent::{Act, By, Proof, Scope, subscriptions};
 use tidings_testbed::{Bed, dying, each_store, until_turn};
 
 use super::rules::{self, Change, from_json};
-use super::{CERTAIN, Listing, Remember, RememberError, get, list, rebuild, remember, take};
+use super::{
+    CERTAIN, Listing, Remember, RememberError, forget, get, list, rebuild, remember, take,
+};
 use crate::features;
 use crate::features::tests::world::{World, what};
-use crate::identity::{Whom, find};
+use crate::identity::{Whom, find, merge, unmerge};
 use crate::ingestion;
 
 const ADA: &str = "ada@x.org";
@@ -20,6 +22,7 @@ each_store!(
     hints_add_up_and_the_latest_gives_the_value,
     what_is_only_remembered_for_a_while_is_forgotten,
     what_is_stated_counts_until_an_event_says_more,
+    what_was_stated_can_be_forgotten_and_events_count_again,
     what_was_stated_for_a_while_gives_way_to_what_events_say,
     rules_of_the_workspace_count_more,
     rules_count_on_every_node_as_soon_as_they_are_changed,
@@ -367,6 +370,53 @@ async fn rules_of_the_workspace_count_more(bed: &Bed) {
     assert_eq!(rebuild(&cx, &id).await.unwrap(), 2);
     assert_eq!(world.remembers(ADA, "interest#category:coffee").await, r#""coffee" 0.3"#);
     assert_eq!(world.remembers(ADA, "plan#current").await, "-");
+}
+
+async fn what_was_stated_can_be_forgotten_and_events_count_again(bed: &Bed) {
+    let world = World::new(bed);
+    let cx = world.cx().await;
+    let red = json!({"preference": "colour", "value": "red"});
+    world.happens(ADA, &what(1, "preference_set", "2026-06-30T10:00:00Z", red)).await;
+    world.work().await;
+    let derived = world.memory(ADA).await;
+    world.partition("bob@x.org", cx.now()).await;
+    let (ada, bob) = (world.own(ADA).await, world.own("bob@x.org").await);
+    let state = async |id: &str, key: &str| {
+        let stated = Remember {
+            memory_type: "preference".parse().unwrap(),
+            key: key.parse().unwrap(),
+            value: json!("blue"),
+            confidence: CERTAIN,
+            source: "crm".to_owned(),
+            expires_at: None,
+        };
+        remember(&cx, id, stated).await.unwrap();
+    };
+    let drop_it = async |key: &str| {
+        let (kind, key) = ("preference".parse().unwrap(), key.parse().unwrap());
+        forget(&cx, &ada, (&kind, &key)).await.unwrap()
+    };
+    assert!(!drop_it("colour").await, "an event said it");
+    state(&ada, "colour").await;
+    state(&ada, "size").await;
+    // What was stated of whoever becomes him is stated of him.
+    state(&bob, "shape").await;
+    let lead = async |email: &str| {
+        find(&cx, Whom::Email(email.parse().unwrap())).await.unwrap().unwrap().lead_id
+    };
+    let (one, other) = (lead(ADA).await, lead("bob@x.org").await);
+    let merged = merge(&cx, one, other).await.unwrap();
+    world.work().await;
+    assert_eq!(world.memory(ADA).await.len(), 3);
+    for key in ["colour", "size", "shape"] {
+        assert!(drop_it(key).await, "{key}");
+        assert!(!drop_it(key).await, "{key} is forgotten");
+    }
+    assert_eq!(world.memory(ADA).await, derived);
+    assert_eq!(rebuild(&cx, &ada).await.unwrap(), 0);
+    unmerge(&cx, merged.id).await.unwrap();
+    world.work().await;
+    assert_eq!(world.memory("bob@x.org").await, []);
 }
 
 /// Each node has read them before the other one changes them.

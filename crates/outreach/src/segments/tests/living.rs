@@ -7,7 +7,7 @@ use tidings_access::DisplayName;
 use tidings_kernel::queues;
 use tidings_people::consent::subscriptions::{Subscribe, Unsubscribe, subscribe, unsubscribe};
 use tidings_people::consent::{Act, By, Line, Proof, Scope, Whom, audiences};
-use tidings_people::contacts;
+use tidings_people::contacts::{self, ContactId};
 use tidings_people::import;
 use tidings_sql::Param;
 use tidings_testbed::{Bed, each_store};
@@ -326,7 +326,8 @@ async fn it_is_told_why_somebody_is_in_or_out(bed: &Bed) {
     segment(&cx, "vip", vip()).await;
     work(bed).await;
     let ask = async |email: &str| {
-        why(&cx, "vip".parse().unwrap(), &email.parse().unwrap()).await.unwrap()
+        let whom = Whom::Email(email.parse().unwrap());
+        why(&cx, "vip".parse().unwrap(), &whom).await.unwrap()
     };
     let ada = ask("ada@example.org").await.unwrap();
     assert!(ada.meant && ada.entered_at.is_some());
@@ -336,6 +337,10 @@ async fn it_is_told_why_somebody_is_in_or_out(bed: &Bed) {
     assert_eq!((parts[0].met, parts[1].met), (true, false));
     assert_eq!(parts[1].fact, "it is \"free\"");
     assert_eq!(ask("nobody@example.org").await, None);
+    for (contact, told) in [(ada.lead_id, Some(ada)), (ContactId::from(99), None)] {
+        let by_id = why(&cx, "vip".parse().unwrap(), &contact.into()).await.unwrap();
+        assert_eq!(by_id, told);
+    }
 }
 
 async fn segments_of_others_are_not_touched(bed: &Bed) {

@@ -4,12 +4,13 @@ use jiff::ToSpan as _;
 use serde_json::{Value, json};
 use tidings_access::Slug;
 use tidings_jobs::contracts::{Channel, Identity, LeadIngestion};
-use tidings_kernel::queues;
+use tidings_kernel::{EmailAddress, queues};
 use tidings_leads::identity::{Whom, find, merge, unmerge};
 use tidings_leads::memory::{self as remembered, Remember};
 use tidings_leads::timeline::{Listing, timeline};
 use tidings_leads::{features, ingestion};
 use tidings_outreach::segments;
+use tidings_people::contacts::{self, Attributes, TagChange, Upsert};
 use tidings_testbed::{Bed, each_store};
 
 use crate::executions::Enrol;
@@ -20,6 +21,7 @@ each_store!(
     a_step_can_ask_whether_somebody_is_in_a_segment,
     nobody_else_can_say_who_entered,
     a_segment_follows_merges_and_what_is_remembered,
+    each_address_says_what_somebody_is_until_they_are_taken_apart,
 );
 
 async fn put(world: &World<'_>, slug: &str, condition: Value) {
@@ -179,6 +181,45 @@ async fn a_segment_follows_merges_and_what_is_remembered(bed: &Bed) {
     remembered::remember(&world.cx().await, &ids[0].lead_organization_id, stated).await.unwrap();
     drain(&world).await;
     assert_eq!(inside("red").await, 0);
+}
+
+async fn each_address_says_what_somebody_is_until_they_are_taken_apart(bed: &Bed) {
+    let world = World::new(bed).await;
+    let pro_and_vip =
+        json!({ "all": [{ "tag": "vip" }, { "attribute": "plan", "equals": "pro" }] });
+    put(&world, "both", pro_and_vip).await;
+    let mut ids = Vec::new();
+    for (name, plan, tags) in
+        [("ada", "pro", vec![]), ("bob", "free", vec!["vip".parse().unwrap()])]
+    {
+        let email: EmailAddress = format!("{name}@example.org").parse().unwrap();
+        let attributes = json!({ "plan": plan });
+        let upsert = Upsert {
+            email: email.clone(),
+            first_name: None,
+            attributes: Attributes::parse(attributes.as_object().unwrap().clone()).unwrap(),
+            tags: Some(TagChange::Replace(tags.into_iter().collect())),
+        };
+        let cx = world.cx().await;
+        contacts::upsert(&cx, upsert).await.unwrap();
+        ids.push(find(&cx, Whom::Email(email)).await.unwrap().unwrap().lead_id);
+    }
+    drain(&world).await;
+    let inside = async || {
+        let (cx, slug) = (world.cx().await, "both".parse::<Slug>().unwrap());
+        let verified = segments::verify(&cx, slug.clone()).await.unwrap();
+        assert!(verified.is_right(), "{verified:?}");
+        let why = segments::why(&cx, slug, &ids[0].into()).await.unwrap().unwrap();
+        assert_eq!(why.meant, verified.members == 1);
+        verified.members
+    };
+    assert_eq!(inside().await, 0);
+    let merged = merge(&world.cx().await, ids[0], ids[1]).await.unwrap();
+    drain(&world).await;
+    assert_eq!(inside().await, 1);
+    unmerge(&world.cx().await, merged.id).await.unwrap();
+    drain(&world).await;
+    assert_eq!(inside().await, 0);
 }
 
 async fn a_step_can_ask_whether_somebody_is_in_a_segment(bed: &Bed) {

@@ -80,6 +80,7 @@ POST /v1/segments/{segment}/rebuild | /v1/segments/more/rebuild |  | 202 segment
 DELETE /v1/segments/{segment} | /v1/segments/more |  | 204 segment.delete segment
 # Memory.
 PUT /v1/contacts/{email}/memory/{type}/{key} | /v1/contacts/hidden@example.org/memory/preference/colour | {"value":"red"} | 200 memory.remember contact another
+DELETE /v1/contacts/{email}/memory/{type}/{key} | /v1/contacts/hidden@example.org/memory/preference/colour |  | 204 memory.forget contact
 PUT /v1/memory-rules/{rules} | /v1/memory-rules/more | {"rules":[{"name":"r","on":["x"],"type":"interest","key":"k","value":"v"}]} | 201 memory_rules.put memory_rules
 DELETE /v1/memory-rules/{rules} | /v1/memory-rules/more |  | 204 memory_rules.delete memory_rules
 # Webhooks.

@@ -129,6 +129,7 @@ pub(super) const ROUTES: &[Known] = &[
     manage("POST", "/v1/contacts/import").takes("email\nhidden@example.org\n"),
     read("/v1/contacts/{email}"),
     manage("PATCH", "/v1/contacts/{email}").takes(r#"{"first_name":"Other"}"#),
+    manage("DELETE", "/v1/contacts/{email}/memory/{type}/{key}").answers(204),
     manage("DELETE", "/v1/contacts/{email}"),
     manage("PATCH", "/v1/contacts/{email}/address").takes(r#"{"verified":true}"#),
     manage("PUT", "/v1/contacts/{email}/tags").takes(r#"{"tags":["other"]}"#),
