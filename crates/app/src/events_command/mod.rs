@@ -223,6 +223,7 @@ async fn inbound(open: &Open, cx: &Cx, config: &Config, file: &Path) -> Result<(
     let (status, reason) = match replies.receive(cx, &mime).await? {
         Received::Reply => ("reply", None),
         Received::Automatic => ("automatic", None),
+        Received::Unproven => ("unproven", None),
         Received::Told(what) => (what, None),
         Received::Before => ("duplicate", None),
         Received::Ignored(why) => ("ignored", Some(why.as_str())),

@@ -333,6 +333,7 @@ fn all_of(all: &Everything) -> Value {
     value["executions"] = executions.collect();
     let sent = all.sent.iter().map(|one| {
         json!({
+            "message": one.message, "provider_message_id": one.provider_message_id,
             "template": one.template, "subject": one.subject, "sequence": one.sequence,
             "sent_at": one.sent_at,
         })

@@ -14,10 +14,13 @@ use crate::open::{Open, layout};
 use crate::outlet;
 use crate::output::say;
 
+const SHOW_ALL: &str = "`tidings suppressions list` shows those that there are";
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tidings suppressions list
+  tidings suppressions show ada@example.org
   tidings suppressions add ada@example.org --reason 'asked us by phone'
   tidings suppressions remove ada@example.org --reason 'the mailbox is back'")]
 pub(crate) struct SuppressionsArgs {
@@ -35,6 +38,11 @@ pub(crate) struct SuppressionsArgs {
 enum SuppressionsCommand {
     /// Print all suppressed addresses
     List,
+    /// Print why an address is suppressed, also if whoever had it was erased
+    Show {
+        /// The address
+        email: EmailAddress,
+    },
     /// Send nothing to an address any more, whatever anybody agrees to
     Add {
         /// The address; it need not be a contact's
@@ -77,6 +85,7 @@ async fn answer(
 ) -> Result<(), Failure> {
     match command {
         SuppressionsCommand::List => list(open, cx).await,
+        SuppressionsCommand::Show { email } => show(open, cx, &email).await,
         SuppressionsCommand::Add { email, reason, kind, note } => {
             let (source, at) = (None, cx.now());
             let cmd = Suppress { email, kind, reason, source, note, at };
@@ -95,8 +104,7 @@ async fn answer(
             let lift = Lift { email, reason };
             let lifted = suppression::lift_everywhere(cx, lift, provider.as_deref()).await;
             let (lifted, there) = lifted.map_err(|error| match error {
-                LiftError::Missing => Failure::from(error)
-                    .hint("`tidings suppressions list` shows those that there are"),
+                LiftError::Missing => Failure::from(error).hint(SHOW_ALL),
                 LiftError::Store(_) => error.into(),
             })?;
             if there == AtProvider::NotReached {
@@ -121,6 +129,12 @@ async fn list(open: &Open, cx: &Cx) -> Result<(), Failure> {
             return out.finish();
         }
     }
+}
+
+async fn show(open: &Open, cx: &Cx, email: &EmailAddress) -> Result<(), Failure> {
+    let status = suppression::status(cx, email).await?;
+    let missing = || Failure::from(LiftError::Missing).hint(SHOW_ALL);
+    open.print(&shown(&status.suppression.ok_or_else(missing)?))
 }
 
 pub(super) fn shown(suppression: &Suppression) -> Value {

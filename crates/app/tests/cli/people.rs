@@ -81,15 +81,29 @@ fn an_address_is_suppressed_and_let_go_again() {
         world.ok(&["suppressions", "add", "Ada@Example.org", "--reason", "asked us by phone"]);
     assert_eq!(json_of(&added)["type"], "Manual");
     assert_eq!(world.ok(&["suppressions", "list"]), added);
+    assert_eq!(world.ok(&["suppressions", "show", "ada@example.org"]), added);
     let contact = json_of(&world.ok(&["contacts", "get", "ada@example.org"]));
     assert_eq!(contact["suppressed"], true);
     assert_eq!(contact["suppression"]["reason"], "asked us by phone");
     let remove = ["suppressions", "remove", "ada@example.org", "--reason", "came back"];
     assert_eq!(json_of(&world.ok(&remove))["provider"], "none");
     assert_eq!(world.ok(&["suppressions", "list"]), "");
-    let again = world.run(&remove);
-    assert_eq!(again.code, 1);
-    assert!(again.stderr.contains("this address is not suppressed"), "{}", again.stderr);
+    for arguments in [&remove[..], &["suppressions", "show", "ada@example.org"]] {
+        let again = world.run(arguments);
+        assert_eq!(again.code, 1);
+        assert!(again.stderr.contains("this address is not suppressed"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn a_suppression_of_whom_only_a_hash_is_kept_is_shown() {
+    let world = begun();
+    world.ok(&["contacts", "set", "ada@example.org"]);
+    world.ok(&["suppressions", "add", "ada@example.org", "--reason", "asked us by phone"]);
+    world.ok(&["contacts", "erase", "ada@example.org"]);
+    assert_eq!(world.ok(&["suppressions", "list"]), "");
+    let shown = json_of(&world.ok(&["suppressions", "show", "Ada@Example.org"]));
+    assert_eq!((&shown["type"], &shown["email"]), (&json!("Manual"), &json!("ada@example.org")));
 }
 
 #[test]

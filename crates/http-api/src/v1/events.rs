@@ -52,6 +52,8 @@ pub(super) struct EventBody {
     body: Option<String>,
     /// A machine wrote the reply
     auto_reply: bool,
+    /// Somebody else may have written the reply: the provider says that its sender is not proven (DMARC)
+    unproven: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -200,6 +202,7 @@ impl From<Stored> for EventBody {
             reason: event.reason,
             body: event.body,
             auto_reply: event.auto_reply,
+            unproven: event.unproven,
         }
     }
 }

@@ -28,9 +28,9 @@ pub(super) struct InboundMail {
 #[derive(Serialize, ToSchema)]
 #[schema(as = InboundResult)]
 pub(super) struct InboundBody {
-    /// `reply`: a person answered; `automatic`: a machine did; `bounce`, `complaint`, `delay`: a mail server told that of a
+    /// `reply`: a person answered; `automatic`: a machine did; `unproven`: nobody can say who did; `bounce`, `complaint`, `delay`: a mail server told that of a
     /// message of ours; `duplicate`: it came before; `ignored`: see `reason`
-    #[schema(pattern = "^(reply|automatic|bounce|complaint|delay|duplicate|ignored)$")]
+    #[schema(pattern = "^(reply|automatic|unproven|bounce|complaint|delay|duplicate|ignored)$")]
     status: &'static str,
     /// `unknown_sender`, `delivery_report` or `erased`
     reason: Option<&'static str>,
@@ -89,6 +89,7 @@ pub(super) async fn receive(
     let (status, reason) = match v1.services.replies.receive(&cx, &mime).await? {
         Received::Reply => ("reply", None),
         Received::Automatic => ("automatic", None),
+        Received::Unproven => ("unproven", None),
         Received::Told(what) => (what, None),
         Received::Before => ("duplicate", None),
         Received::Ignored(why) => ("ignored", Some(why.as_str())),

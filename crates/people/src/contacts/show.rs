@@ -70,6 +70,9 @@ pub struct Execution {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
+    /// What the message is known by: `t-101` or `c-501`.
+    pub message: Option<String>,
+    pub provider_message_id: Option<String>,
     pub template: Option<String>,
     pub subject: Option<String>,
     pub sequence: Option<String>,
@@ -120,6 +123,8 @@ fn execution(item: &Item) -> Execution {
 fn line(item: &Item) -> Sent {
     let text = |name: &str| item.text(name).map(ToOwned::to_owned);
     Sent {
+        message: text("message"),
+        provider_message_id: text("sesMessageId"),
         template: text("templateKey"),
         subject: text("subject"),
         sequence: text("sequenceId"),

@@ -121,7 +121,12 @@ fn kind(number: usize) -> EventKind {
         10 => bounce("Permanent", "MailboxFull"),
         11 => EventKind::Delay { reason: Some("MailboxFull".into()) },
         12 => EventKind::RenderingFailure { error: Some("name is missing".into()) },
-        13 => EventKind::Reply { subject: None, body: "Yes, please".into(), automatic: false },
+        13 => EventKind::Reply {
+            subject: None,
+            body: "Yes, please".into(),
+            automatic: false,
+            unproven: false,
+        },
         _ => EventKind::Complaint { feedback: Some("not-spam".into()) },
     }
 }

@@ -72,6 +72,7 @@ pub(super) fn counted(
         EventKind::Complaint { .. } if is_complaint(&event.kind) => vec!["complaintCount"],
         EventKind::Complaint { .. } => vec!["notSpamCount"],
         EventKind::Reject { .. } => vec!["rejectCount"],
+        EventKind::Reply { unproven: true, .. } => Vec::new(),
         EventKind::Reply { automatic: false, .. } => vec!["replyCount"],
         EventKind::Reply { automatic: true, .. } => vec!["autoReplyCount"],
         EventKind::Unsubscribe => vec!["unsubscribeCount"],

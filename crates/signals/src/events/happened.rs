@@ -22,7 +22,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Happened> {
         EventKind::Click if event.is_human() => CLICKED,
         EventKind::Bounce(_) => "email.bounced",
         kind @ EventKind::Complaint { .. } if rules::is_complaint(kind) => "email.complained",
-        EventKind::Reply { automatic: false, .. } => "email.replied",
+        EventKind::Reply { automatic: false, unproven: false, .. } => "email.replied",
         _ => return None,
     };
     let about = About { id: &event.id, email: &event.email, at: event.occurred_at };

@@ -85,6 +85,8 @@ pub enum EventKind {
         body: String,
         /// An absence note and its like: kept, and not taken for an answer.
         automatic: bool,
+        /// Nothing proves that the person wrote it: kept, and neither counted nor told.
+        unproven: bool,
     },
     Unsubscribe,
     /// It did not arrive yet.

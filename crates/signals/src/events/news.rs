@@ -23,6 +23,7 @@ pub(super) fn of(event: &Event, message: Option<&Message>) -> Option<Announcemen
         }
         EventKind::Open => EventType::EmailOpened,
         EventKind::Click => EventType::EmailClicked,
+        EventKind::Reply { unproven: true, .. } => return None,
         EventKind::Reply { .. } => EventType::EmailReplied,
         EventKind::Reject { .. } | EventKind::RenderingFailure { .. } => EventType::EmailFailed,
         EventKind::Send if of_addressee => EventType::EmailSent,

@@ -153,7 +153,9 @@ fn heard(event: &Event, message: Option<&Message>) -> Option<Heard> {
     let of_sequence = message.filter(|message| matches!(message.source, Source::Transactional(_)));
     let of_sequence = of_sequence.is_some_and(|message| message.sequence_id.is_some());
     let (name, subject) = match &event.kind {
-        EventKind::Reply { subject, automatic: false, .. } => (heard::REPLIED, subject.as_deref()),
+        EventKind::Reply { subject, automatic: false, unproven: false, .. } => {
+            (heard::REPLIED, subject.as_deref())
+        }
         EventKind::Open if of_sequence && event.is_human() => (heard::OPENED, None),
         EventKind::Click if of_sequence && event.is_human() => (heard::CLICKED, None),
         _ => return None,
@@ -283,10 +285,13 @@ impl Draft<'_> {
         text("linkUrl", self.event.url.as_deref());
         text("userAgent", self.event.user_agent.as_deref());
         details(kind, &mut text);
-        if let EventKind::Reply { body, automatic, .. } = kind {
+        if let EventKind::Reply { body, automatic, unproven, .. } = kind {
             item.set("body", bounded(body, MAX_REPLY));
             if *automatic {
                 item.set("autoReply", true);
+            }
+            if *unproven {
+                item.set("unproven", true);
             }
         }
         if let Some(verdict) = &self.event.verdict {

@@ -271,7 +271,8 @@ async fn what_happens_to_a_copy_is_not_counted(bed: &Bed) {
     record(&cx, event("e-9", EventKind::Delivery, source)).await.unwrap();
     assert_eq!(counts(&cx, &keys::sequence("spring")).await.delivery_count, 1);
     // Whoever answers has answered.
-    let kind = EventKind::Reply { subject: None, body: "Yes".into(), automatic: false };
+    let kind =
+        EventKind::Reply { subject: None, body: "Yes".into(), automatic: false, unproven: false };
     let mut reply = event("e-10", kind, source);
     reply.email = "copy@example.org".parse().unwrap();
     record(&cx, reply).await.unwrap();

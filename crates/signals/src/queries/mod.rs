@@ -71,6 +71,8 @@ pub struct Stored {
     /// What a reply says.
     pub body: Option<String>,
     pub auto_reply: bool,
+    /// Nothing proves that the person wrote the reply.
+    pub unproven: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -256,6 +258,7 @@ impl Stored {
             reason: text("reason"),
             body: text("body"),
             auto_reply: item.get("autoReply") == Some(&true.into()),
+            unproven: item.get("unproven") == Some(&true.into()),
         })
     }
 }

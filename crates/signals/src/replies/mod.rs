@@ -41,6 +41,17 @@ pub struct Replies {
     forwarding: Option<Forwarding>,
 }
 
+/// How far a mail is what it says it is, by whoever received it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Nothing speaks against it.
+    Ordinary,
+    /// Somebody else may have written it: it is kept, and nothing follows from it.
+    Unproven,
+    /// It must not be let in.
+    Refused(Ignored),
+}
+
 /// What became of a mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
@@ -48,6 +59,8 @@ pub enum Received {
     Reply,
     /// A machine did: it is kept, and not counted as a reply.
     Automatic,
+    /// Nothing proves that whom it names wrote it: it is kept, and neither counted nor told.
+    Unproven,
     /// A server told what became of a message: `bounce`, `complaint` or `delay`.
     Told(&'static str),
     /// It came before.
@@ -67,6 +80,10 @@ pub enum Ignored {
     NoWorkspace,
     /// Whom it answers is erased.
     Erased,
+    /// The provider that received it calls it spam.
+    Spam,
+    /// The provider that received it found a virus in it.
+    Virus,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +113,8 @@ impl Ignored {
             Self::DeliveryReport => "delivery_report",
             Self::NoWorkspace => "no_workspace",
             Self::Erased => "erased",
+            Self::Spam => "spam",
+            Self::Virus => "virus",
         }
     }
 }
@@ -119,11 +138,16 @@ impl Replies {
         }
         let mail = inbound::parse(mime)?;
         let answered = self.answered(&mail).await?.filter(is_here);
-        self.take(cx, mime, mail, answered).await
+        self.take(cx, (mime, mail), answered, Trust::Ordinary).await
     }
 
-    /// Takes a mail that nobody says the workspace of: the message that it answers does, if there is more than one.
-    pub(crate) async fn deliver(&self, mime: &[u8]) -> Result<Received, ReceiveError> {
+    /// Takes a mail that nobody says the workspace of: the message that it answers does, if there is more than one. A report is
+    /// believed for the id that it gives back, whatever is thought of it besides: many return the spam that they are about.
+    pub(crate) async fn deliver(
+        &self,
+        mime: &[u8],
+        trust: Trust,
+    ) -> Result<Received, ReceiveError> {
         if let Some(report) = inbound::report(mime)? {
             let about = self.reported(&report).await?;
             return match self.workspace_of(about.as_ref()).await? {
@@ -141,7 +165,7 @@ impl Replies {
             None => self.only_workspace().await?,
         };
         match workspace {
-            Some(cx) => self.take(&cx, mime, mail, answered).await,
+            Some(cx) => self.take(&cx, (mime, mail), answered, trust).await,
             None => {
                 let id = id_of(mime, mail.message_id.as_ref());
                 self.ignore(&id, mime, Ignored::NoWorkspace).await
@@ -172,14 +196,18 @@ impl Replies {
     async fn take(
         &self,
         cx: &Cx,
-        mime: &[u8],
-        mail: Inbound,
+        (mime, mail): (&[u8], Inbound),
         answered: Option<Message>,
+        trust: Trust,
     ) -> Result<Received, ReceiveError> {
         // What an erased person writes, or what is told of him, is not kept in another place.
         if answered.as_ref().is_some_and(|message| message.email.is_none()) {
             tracing::info!(reason = Ignored::Erased.as_str(), "A mail that came in is no reply");
             return Ok(Received::Ignored(Ignored::Erased));
+        }
+        if let Trust::Refused(why) = trust {
+            let id = id_of(mime, mail.message_id.as_ref());
+            return self.ignore(&id, mime, why).await;
         }
         let addressee = answered.as_ref().and_then(|message| message.email.as_deref());
         let addressee: Option<EmailAddress> = addressee.and_then(|email| email.parse().ok());
@@ -187,16 +215,18 @@ impl Replies {
             let id = id_of(mime, mail.message_id.as_ref());
             return self.ignore(&id, mime, Ignored::UnknownSender).await;
         }
-        let automatic = mail.auto_reply;
+        let (automatic, unproven) = (mail.auto_reply, trust == Trust::Unproven);
         let id = id_of(mime, mail.message_id.as_ref());
         let forward = match &self.forwarding {
-            Some(forwarding) => forwarding.of(cx, (mime, &mail), answered.as_ref(), &id).await?,
-            None => None,
+            Some(forwarding) if !unproven => {
+                forwarding.of(cx, (mime, &mail), answered.as_ref(), &id).await?
+            }
+            _ => None,
         };
         let id = format!("reply:{id}");
         let at = written_at(mail.date, cx.now());
         let subject = Some(mail.subject).filter(|subject| !subject.is_empty());
-        let kind = EventKind::Reply { subject, body: mail.text, automatic };
+        let kind = EventKind::Reply { subject, body: mail.text, automatic, unproven };
         let mut event = Event::new(id, kind, mail.from, at);
         event.keep_days = self.keep_days;
         if let Some(message) = answered {
@@ -211,6 +241,7 @@ impl Replies {
             forwarding.pass_on(cx, forward).await?;
         }
         Ok(match recorded {
+            Recorded::Now if unproven => Received::Unproven,
             Recorded::Now if automatic => Received::Automatic,
             Recorded::Now => Received::Reply,
             Recorded::Before => Received::Before,

@@ -2,6 +2,7 @@
 
 mod forwarding;
 mod reports;
+mod verdicts;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -15,7 +16,7 @@ use tidings_people::contacts::{self, Attributes, Upsert};
 use tidings_sql::DatabaseError;
 use tidings_testbed::{Bed, each_store};
 
-use super::{Ignored, Received, Replies};
+use super::{Ignored, Received, Replies, Trust};
 use crate::events::keys;
 use crate::events::tests::{counts, messages, stored};
 use crate::ses::{stray, worker};
@@ -200,10 +201,11 @@ async fn a_contact_of_the_only_workspace_may_write_through_the_provider(bed: &Be
     make_contact(&cx, "bob@example.org").await;
     let replies = Replies::new(bed.access.clone(), None);
     let mail = mime("bob@example.org", "<unknown@elsewhere.example>", "");
-    assert_eq!(replies.deliver(&mail).await.unwrap(), Received::Reply);
+    assert_eq!(replies.deliver(&mail, Trust::Ordinary).await.unwrap(), Received::Reply);
     // Of two he may have meant the other.
     bed.make_workspace("other").await;
-    let received = replies.deliver(&mime("bob@example.org", "<other@elsewhere.example>", "")).await;
+    let mail = mime("bob@example.org", "<other@elsewhere.example>", "");
+    let received = replies.deliver(&mail, Trust::Ordinary).await;
     assert_eq!(received.unwrap(), Received::Ignored(Ignored::NoWorkspace));
 }
 

@@ -8,6 +8,7 @@ mod notification;
 pub mod stray;
 #[cfg(test)]
 mod tests;
+mod verdicts;
 
 use std::sync::Arc;
 
@@ -104,7 +105,8 @@ impl Worker {
         } else {
             content.as_bytes().to_vec()
         };
-        match self.replies.deliver(&mime).await {
+        let trust = verdicts::trust(event.event.get("receipt"));
+        match self.replies.deliver(&mime, trust).await {
             Ok(_) => Outcome::Done,
             Err(replies::ReceiveError::Record(error)) => {
                 failed(&error, format!("mail {} was not recorded: {error}", event.id))

@@ -123,6 +123,9 @@ struct ExecutionBody {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactMail)]
 struct SentBody {
+    #[schema(example = "t-101")]
+    message: Option<String>,
+    provider_message_id: Option<String>,
     template: Option<String>,
     subject: Option<String>,
     sequence: Option<String>,
@@ -438,6 +441,8 @@ impl From<Execution> for ExecutionBody {
 impl From<Sent> for SentBody {
     fn from(sent: Sent) -> Self {
         Self {
+            message: sent.message,
+            provider_message_id: sent.provider_message_id,
             template: sent.template,
             subject: sent.subject,
             sequence: sent.sequence,

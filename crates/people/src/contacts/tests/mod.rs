@@ -332,6 +332,8 @@ async fn everything_about_a_contact_comes_at_once(bed: &Bed) {
             .with("PK", "SUB#ada@example.org")
             .with("SK", format!("SENT#{at}"))
             .with("templateKey", "welcome")
+            .with("message", format!("t-{number}"))
+            .with("sesMessageId", format!("ses-{number}"))
             .with("sentAt", at);
         items.put(tidings_kernel::Put::new(&tables::MAIN, line)).await.unwrap();
     }
@@ -355,6 +357,8 @@ async fn everything_about_a_contact_comes_at_once(bed: &Bed) {
     assert_eq!(arn, Some("tidings:execution:onboarding:x1"));
     assert_eq!(all.sent.len(), 20);
     assert_eq!(all.sent[0].sent_at, Some("2026-06-01T00:00:34Z".parse().unwrap()));
+    assert_eq!(all.sent[0].message.as_deref(), Some("t-34"));
+    assert_eq!(all.sent[0].provider_message_id.as_deref(), Some("ses-34"));
 }
 
 async fn a_contact_of_another_workspace_is_somebody_else(bed: &Bed) {

@@ -39,6 +39,11 @@ fn of(report: &str, id: &str) -> Vec<u8> {
     report.replace("<OURS>", id).into_bytes()
 }
 
+/// That a message did not arrive.
+pub(super) fn failed(id: &str) -> Vec<u8> {
+    of(POSTFIX, id)
+}
+
 async fn why_suppressed(cx: &Cx, email: &str) -> Option<suppression::Kind> {
     let status = suppression::status(cx, &email.parse().unwrap()).await.unwrap();
     status.suppression.map(|suppression| suppression.kind)
