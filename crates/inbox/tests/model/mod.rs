@@ -238,6 +238,8 @@ struct Run<'a> {
     models: [Model; TENANTS],
     /// Something may have been removed that is not counted out.
     is_late: [bool; TENANTS],
+    /// The stream knows that somebody reads it. What nobody has ever read is kept for a day.
+    heard: [bool; TENANTS],
 }
 
 impl Run<'_> {
@@ -271,8 +273,13 @@ impl Run<'_> {
                 self.read_all(&cx, (*inbox, *user), *category, *up_to).await;
             }
             Step::Redact { message } => self.redact(&cx, *message).await,
-            Step::Visit { inbox, user } => self.model().visit(*inbox, *user, cx.now()),
+            Step::Visit { inbox, user } => {
+                self.model().visit(*inbox, *user, cx.now());
+                // Now, and not when it is his turn to be looked at: what he sees depends on when he came.
+                counts(&cx, self.inbox(), &reader_in(*inbox, *user)).await.unwrap();
+            }
             Step::Pass { minutes, swept } => {
+                self.hear().await;
                 self.ground.clock().advance(minutes.minutes());
                 if *swept {
                     self.sweep().await;
@@ -302,6 +309,14 @@ impl Run<'_> {
         self.sweep().await;
         count_out(&self.cx().await, self.inbox()).await.unwrap();
         self.is_late[self.tenant] = false;
+    }
+
+    async fn hear(&mut self) {
+        for tenant in (0..TENANTS).filter(|tenant| !self.heard[*tenant]).collect::<Vec<_>>() {
+            let cx = self.ground.cx(self.node, tenant).await;
+            let counted = count_out(&cx, self.inbox()).await.unwrap();
+            self.heard[tenant] = counted.changes > 0;
+        }
     }
 
     /// Counts everything anew, and insists that every count is right.
@@ -535,8 +550,8 @@ async fn none_is_empty(cx: &Cx) {
 type Placed = (Step, usize, usize);
 
 async fn run(ground: &dyn Ground, steps: &[Placed], every: usize) {
-    let (models, is_late) = Default::default();
-    let mut run = Run { ground, node: 0, tenant: 0, models, is_late };
+    let (models, is_late, heard) = Default::default();
+    let mut run = Run { ground, node: 0, tenant: 0, models, is_late, heard };
     // Those of which some steps come late.
     let now = async || [ground.cx(0, 0).await, ground.cx(0, 1).await];
     let mut earlier = now().await;
