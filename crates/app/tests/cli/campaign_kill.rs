@@ -1,5 +1,5 @@
 //! `kill -9` of servers, again and again, while they send a campaign: nobody gets it twice, nobody is left out, and those
-//! of whom nobody knows are listed.
+//! of whom nobody knows are listed. Meanwhile people unsubscribe and are suppressed: each of them gets it before, or is skipped.
 //!
 //! The provider is a real mail server: what it has is what people would have got. The kills are spread over the whole run
 //! by how far the campaign is, and what the ledger says after each shows that there was something left to do.
@@ -19,8 +19,14 @@ const RECIPIENTS: usize = 20_000;
 const KILLS: usize = 100;
 /// So many of them fall into the snapshot.
 const EARLY: usize = 8;
-/// The last one comes when so many have got their mail: whoever is slow to kill is still not too late.
-const LAST: usize = 18_000;
+/// The last one comes when so many have got their mail: whoever is slow to kill is still not too late. Of the others some
+/// never get it: those who leave, and most of those who were just being handed over at one of the kills.
+const LAST: usize = 17_000;
+/// So many unsubscribe meanwhile, and as many are suppressed, some at a time.
+const LEAVING: usize = 200;
+const AT_A_TIME: usize = 40;
+/// After so many kills some leave again.
+const APART: usize = 8;
 /// How fast all servers may send, so that those who live do not send everything while another one starts.
 const PER_SECOND: u32 = 150;
 /// A moment between two looks, and how often we look before that is a failure.
@@ -40,6 +46,8 @@ struct Mailing {
     kills: Vec<String>,
     /// How many recipients were known at the last one.
     known: i64,
+    /// Who has left, and the reason with which he is skipped if he has not got it by then.
+    left: BTreeMap<String, &'static str>,
     chance: fastrand::Rng,
 }
 
@@ -75,6 +83,7 @@ impl Mailing {
             handed: 0,
             kills: Vec::new(),
             known: 0,
+            left: BTreeMap::new(),
             chance,
         };
         let campaign = json!({
@@ -145,6 +154,23 @@ impl Mailing {
         self.start();
     }
 
+    /// Some unsubscribe and some are suppressed, all over the campaign: most of them have not got it yet.
+    fn let_some_leave(&mut self) {
+        let mut file = String::from("email,unsubscribed,suppressed\n");
+        for (cells, reason) in [("yes,", "global_unsubscribe"), (",yes", "manual")] {
+            let wanted = self.left.len() + AT_A_TIME;
+            while self.left.len() < wanted {
+                let email = format!("p{}@example.org", self.chance.usize(..RECIPIENTS));
+                if !self.left.contains_key(&email) {
+                    file += &format!("{email},{cells}\n");
+                    self.left.insert(email, reason);
+                }
+            }
+        }
+        self.world.write("leaving.csv", &file);
+        self.world.ok(&["contacts", "import", "leaving.csv"]);
+    }
+
     /// Others take the place of the dead. They are not waited for: what is left is done before they listen.
     fn start(&mut self) {
         while self.servers.len() < self.nodes {
@@ -206,7 +232,9 @@ async fn end_leases(database: Database, process: u32) -> Result<Left, DatabaseEr
         let sql = "UPDATE campaign_recipients SET claimed_until = 0
                    WHERE status = 'claimed' AND claimed_by LIKE $1";
         tx.execute(sql, &[Param::Text(&of_it)])?;
-        tx.execute("UPDATE queue_messages SET visible_at = 0", &[])?;
+        // So many deaths in so short a time would make dead letters of batches that only waited for their turn.
+        let sql = "UPDATE queue_messages SET visible_at = 0, receives = 0, deferrals = 0, last_deferred = 0";
+        tx.execute(sql, &[])?;
         let sql = "SELECT count(*) FROM campaign_recipients WHERE status IN ('pending', 'claimed')";
         let open = tx.query(sql, &[])?[0].int(0)?;
         let (status, known) = standing(tx)?;
@@ -233,10 +261,11 @@ fn standing(tx: &mut Tx<'_>) -> Result<(String, i64), DatabaseError> {
     Ok((rows[0].text(0)?.to_owned(), rows[0].int(1)?))
 }
 
-/// What became of each recipient.
+/// What became of each recipient: his status, or why he was skipped.
 async fn outcomes(database: Database) -> Result<BTreeMap<String, String>, DatabaseError> {
     let read = database.read(|tx| {
-        let rows = tx.query("SELECT email, status FROM campaign_recipients", &[])?;
+        let sql = "SELECT email, COALESCE(skip_reason, status) FROM campaign_recipients";
+        let rows = tx.query(sql, &[])?;
         rows.iter().map(|row| Ok((row.text(0)?.to_owned(), row.text(1)?.to_owned()))).collect()
     });
     read.await
@@ -254,6 +283,9 @@ fn kill_9_sends_a_campaign_once(ledger: Ledger, nodes: usize) {
         }
         let wanted = place * apart + mailing.chance.usize(1..apart);
         mailing.kill_in_sending(wanted);
+        if place % APART == 0 && mailing.left.len() < 2 * LEAVING {
+            mailing.let_some_leave();
+        }
     }
     let early = mailing.kills.iter().filter(|doing| *doing == "snapshotting").count();
     assert!(early >= EARLY / 2, "only {early} kills fell into the snapshot");
@@ -267,9 +299,10 @@ fn kill_9_sends_a_campaign_once(ledger: Ledger, nodes: usize) {
     mailing.servers.drain(..).for_each(Server::stop);
 
     assert_eq!(outcomes.len(), RECIPIENTS);
+    assert_eq!(mailing.left.len(), 2 * LEAVING);
     let received = mailing.received();
     assert!(received.keys().all(|email| outcomes.contains_key(email)), "a mail for nobody");
-    let mut uncertain = 0;
+    let (mut uncertain, mut skipped) = (0, 0);
     for (email, status) in &outcomes {
         let times = received.get(email).copied().unwrap_or(0);
         match status.as_str() {
@@ -278,14 +311,20 @@ fn kill_9_sends_a_campaign_once(ledger: Ledger, nodes: usize) {
                 uncertain += 1;
                 assert!(times <= 1, "{email} came {times} times");
             }
+            reason if mailing.left.get(email) == Some(&reason) => {
+                skipped += 1;
+                assert_eq!(times, 0, "{email} was skipped");
+            }
             other => panic!("{email} is {other}"),
         }
     }
+    assert!(skipped > LEAVING as i64, "only {skipped} had not got it when they left");
     // Only what was being handed over when a server died is in doubt, and all of that is listed.
     assert_eq!(uncertain, mailing.handed);
     assert_eq!(listed as i64, uncertain);
     assert_eq!(results["outcomes"]["uncertain"], uncertain, "{results}");
-    assert_eq!(results["outcomes"]["sent"], RECIPIENTS as i64 - uncertain, "{results}");
+    assert_eq!(results["outcomes"]["skipped"], skipped, "{results}");
+    assert_eq!(results["outcomes"]["sent"], RECIPIENTS as i64 - uncertain - skipped, "{results}");
 }
 
 #[test]
