@@ -5,6 +5,7 @@
 //! by how far the campaign is, and what the ledger says after each shows that there was something left to do.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -161,9 +162,9 @@ impl Mailing {
             let wanted = self.left.len() + AT_A_TIME;
             while self.left.len() < wanted {
                 let email = format!("p{}@example.org", self.chance.usize(..RECIPIENTS));
-                if !self.left.contains_key(&email) {
-                    file += &format!("{email},{cells}\n");
-                    self.left.insert(email, reason);
+                if let Entry::Vacant(place) = self.left.entry(email) {
+                    file += &format!("{},{cells}\n", place.key());
+                    place.insert(reason);
                 }
             }
         }

@@ -103,9 +103,10 @@ impl Kind {
 pub(super) fn is_his_own(event: &StoredEvent) -> bool {
     let name = canonical(&event.event_type);
     let told = event.event_type.as_str();
-    !NOT_HIS_OWN.contains(&&*name)
-        && !NOT_HIS_OWN_EITHER.iter().any(|prefix| told.starts_with(prefix))
-        && !(name == "email_subscribed" && is_by_operator(event))
+    let is_anothers = NOT_HIS_OWN.contains(&&*name)
+        || NOT_HIS_OWN_EITHER.iter().any(|prefix| told.starts_with(prefix))
+        || (name == "email_subscribed" && is_by_operator(event));
+    !is_anothers
 }
 
 /// Somebody else agreed for him.
