@@ -103,10 +103,10 @@ impl Kind {
 pub(super) fn is_his_own(event: &StoredEvent) -> bool {
     let name = canonical(&event.event_type);
     let told = event.event_type.as_str();
-    let is_anothers = NOT_HIS_OWN.contains(&&*name)
+    let is_of_others = NOT_HIS_OWN.contains(&&*name)
         || NOT_HIS_OWN_EITHER.iter().any(|prefix| told.starts_with(prefix))
         || (name == "email_subscribed" && is_by_operator(event));
-    !is_anothers
+    !is_of_others
 }
 
 /// Somebody else agreed for him.
