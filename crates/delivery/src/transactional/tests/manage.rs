@@ -107,7 +107,7 @@ async fn a_list_is_of_one_person_page_after_page(bed: &Bed) {
     // Who became one with another person keeps his messages.
     world
         .run(
-            "UPDATE leads SET merged_into_id = (SELECT MAX(id) FROM leads) WHERE id = (SELECT MIN(id) FROM leads)",
+            "UPDATE leads SET merged_at = 1, merged_into_id = (SELECT MAX(id) FROM leads) WHERE id = (SELECT MIN(id) FROM leads)",
         )
         .await;
     world.run("UPDATE channel_identities SET lead_id = (SELECT MAX(id) FROM leads)").await;

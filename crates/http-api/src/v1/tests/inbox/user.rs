@@ -254,7 +254,7 @@ async fn pages_of_allowed_origins_may_ask_and_others_are_told_why_not() {
     assert_eq!(allowed.status, 200);
     for header in [
         "access-control-allow-origin: https://app.example.org",
-        "access-control-expose-headers: etag",
+        "access-control-expose-headers: date, etag",
         "vary: origin",
     ] {
         assert!(allowed.headers.contains(header), "{}", allowed.headers);
