@@ -65,6 +65,8 @@ export const focused = (page) => page.evaluate(() => {
 
 // From now on this page is told of every message. Only the first tab of a user has a stream.
 export const follows = (page) => sees(() => page.streams > 0, true);
+// From now on this page, another tab of the same user, hears what the first one is told.
+export const joined = (page) => sees(async () => (await heard(page, 'counts')).length > 0, true);
 
 // Looks again until it is as wanted, for half a minute: a machine may be busy, and a page rests between its tries.
 export async function sees(look, wanted) {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 
-import { badge, bell, elsewhere, focused, follows, heard, launch, row, sees, tabs, titles, unread, visit } from './browser.mjs';
+import { badge, bell, elsewhere, focused, follows, heard, joined, launch, row, sees, tabs, titles, unread, visit } from './browser.mjs';
 import { Server } from './server.mjs';
 
 let server;
@@ -196,8 +196,9 @@ story('a message arrives by itself, is announced, and is told to the page', asyn
 story('what looks like the end of a line ends none in a message', async (context) => {
   const odd = 'One\u2028id: \u2603\u2029event: two';
   const first = await visit(server, context, 'lines');
-  const second = await visit(server, context, 'lines');
   await follows(first);
+  const second = await visit(server, context, 'lines');
+  await joined(second);
   await publish('lines', odd, 'Three');
   for (const page of [first, second]) await sees(() => heard(page, 'message'), [odd, 'Three']);
   assert.deepEqual([first.streams, second.streams], [1, 0]);

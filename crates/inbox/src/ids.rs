@@ -1,10 +1,13 @@
 //! The id of a message: 17 characters of upper-case base 36 that sort by time.
 //!
-//! Five characters are the minutes since 2025, three the milliseconds of the minute by two, and nine are chance. All who
-//! get the same post get it under the same id. It begins again after 114 years.
+//! Five characters are the minutes since 2025, three the milliseconds of the minute by two, and nine tell those of the
+//! same two milliseconds apart: they begin by chance, and rise, so that what one process makes sorts as it was made. All
+//! who get the same post get it under the same id. It begins again after 114 years.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -16,7 +19,12 @@ const MINUTE_MS: i64 = 60_000;
 const ROUND: i64 = 59_959_440;
 const LENGTH: usize = 17;
 const TIME_LENGTH: usize = 8;
-const RANDOM_LENGTH: usize = LENGTH - TIME_LENGTH;
+const REST_LENGTH: usize = LENGTH - TIME_LENGTH;
+/// How many ids there are of the same time.
+const RESTS: u64 = 36u64.pow(REST_LENGTH as u32);
+/// From one rest to the next there are at most so many, by chance, so that two processes that have come upon the same
+/// one part again. After three thousand million ids they begin anew.
+const MOST_STEP: u64 = 1 << 16;
 const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,9 +38,9 @@ pub struct MessageIdError;
 impl MessageId {
     /// A new one, of a message of this time.
     pub fn new(at: Timestamp) -> Self {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).expect("the operating system has randomness");
-        Self::with(at, u64::from_ne_bytes(random))
+        static REST: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(chance() % RESTS));
+        let step = 1 + chance() % MOST_STEP;
+        Self::with(at, REST.fetch_add(step, Ordering::Relaxed))
     }
 
     /// The smallest id of this time: all messages from before have smaller ones.
@@ -42,24 +50,29 @@ impl MessageId {
 
     /// The greatest id of this time: all messages from after it have greater ones.
     pub fn last_of(at: Timestamp) -> Self {
-        Self::with(at, 36u64.pow(RANDOM_LENGTH as u32) - 1)
+        Self::with(at, RESTS - 1)
     }
 
-    fn with(at: Timestamp, random: u64) -> Self {
+    fn with(at: Timestamp, rest: u64) -> Self {
         // Nothing was sent before 2025.
         let since = (at.as_millisecond() - EPOCH_MS).max(0);
-        let (minutes, rest) = (since / MINUTE_MS % ROUND, since % MINUTE_MS / 2);
+        let (minutes, ticks) = (since / MINUTE_MS % ROUND, since % MINUTE_MS / 2);
         let mut text = String::with_capacity(LENGTH);
         push(&mut text, minutes.unsigned_abs(), 5);
-        push(&mut text, rest.unsigned_abs(), 3);
-        // 36^9 is far below 2^64, so that what the remainder prefers is not noticeable.
-        push(&mut text, random % 36u64.pow(RANDOM_LENGTH as u32), RANDOM_LENGTH);
+        push(&mut text, ticks.unsigned_abs(), 3);
+        push(&mut text, rest % RESTS, REST_LENGTH);
         Self(text)
     }
 
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn chance() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).expect("the operating system has randomness");
+    u64::from_ne_bytes(bytes)
 }
 
 /// So many digits, with zeros in front.
@@ -125,9 +138,13 @@ mod tests {
     }
 
     #[test]
-    fn two_of_the_same_time_are_two() {
+    fn those_of_the_same_time_sort_as_they_were_made() {
         let now = "2026-07-01T12:34:56.789Z".parse().unwrap();
-        assert_ne!(MessageId::new(now), MessageId::new(now));
+        let other = "2026-07-01T12:34:57Z".parse().unwrap();
+        let made: Vec<_> = (0..1000).map(|_| (MessageId::new(now), MessageId::new(other)).0).collect();
+        // Where the rests begin anew, once in three thousand million.
+        let falls = made.windows(2).filter(|two| two[0] >= two[1]).count();
+        assert!(falls <= 1, "{falls}");
         assert!(MessageId::first_of(now) <= MessageId::new(now));
         assert!(MessageId::new(now) <= MessageId::last_of(now));
     }
