@@ -141,7 +141,8 @@ mod tests {
     fn those_of_the_same_time_sort_as_they_were_made() {
         let now = "2026-07-01T12:34:56.789Z".parse().unwrap();
         let other = "2026-07-01T12:34:57Z".parse().unwrap();
-        let made: Vec<_> = (0..1000).map(|_| (MessageId::new(now), MessageId::new(other)).0).collect();
+        let made: Vec<_> =
+            (0..1000).map(|_| (MessageId::new(now), MessageId::new(other)).0).collect();
         // Where the rests begin anew, once in three thousand million.
         let falls = made.windows(2).filter(|two| two[0] >= two[1]).count();
         assert!(falls <= 1, "{falls}");

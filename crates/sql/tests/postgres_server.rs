@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidings_kernel::{Item, ItemEngine, ItemStore, Put, SystemClock, tables};
+use tidings_kernel::{Item, ItemEngine, ItemStore, Key, Put, StoreError, SystemClock, tables};
 use tidings_sql::{Database, DatabaseError, Param, PostgresOptions, SqlItems, Tls};
 use tidings_testkit::PostgresDatabase;
 
@@ -123,6 +123,52 @@ async fn a_connection_that_dies_is_made_anew_and_the_unit_runs_once() {
     let sql = "SELECT count(*) FROM item_consumers";
     let count = node.read(move |tx| tx.query(sql, &[])?[0].int(0)).await;
     assert_eq!(count.unwrap(), 10);
+}
+
+/// Many who ask at the same time get one answer; each has his own part of it, and none waits for ever.
+#[tokio::test]
+async fn whoever_asks_among_many_is_told_of_his_own_whatever_becomes_of_the_others() {
+    const ASKERS: usize = 400;
+    let server = PostgresDatabase::database();
+    let node = open(&server.url).await;
+    let items = SqlItems::new(node.clone(), Arc::new(SystemClock));
+    let (one, other) = ("v".parse().unwrap(), "w".parse().unwrap());
+    let stores = [items.open(&one).await.unwrap(), items.open(&other).await.unwrap()];
+    let tables = [&tables::INBOX, &tables::MEMORY];
+    let key = |number: usize| Key::new(format!("p{number}"), "s");
+    for (of, store) in stores.iter().enumerate() {
+        for (table, number) in (0..40).map(|number| (tables[number % 2], number)) {
+            let item = table.bare_item(&key(number)).with("of", format!("{of} {number}"));
+            store.put(Put::new(table, item)).await.unwrap();
+        }
+    }
+    for round in 0..5 {
+        let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                    WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        node.read(move |tx| tx.query(kill, &[]).map(drop)).await.unwrap();
+        let askers = (0..ASKERS).map(|asker| {
+            let store = Arc::clone(&stores[asker % 2]);
+            let (first, second) = (asker / 2 % 50, (asker / 2 + 2) % 50);
+            let table = tables[first % 2];
+            tokio::spawn(async move {
+                let found = store.batch_get(table, &[key(first), key(second)]).await.unwrap();
+                let found = found.iter().map(|item| Some(item.as_ref()?.text("of")?.to_owned()));
+                let expected = |number| (number < 40).then(|| format!("{} {number}", asker % 2));
+                assert_eq!(found.collect::<Vec<_>>(), [expected(first), expected(second)]);
+            })
+        });
+        let askers: Vec<_> = askers.collect();
+        // Some go away before they are told, or before they have asked.
+        let (gone, left): (Vec<_>, Vec<_>) =
+            askers.into_iter().enumerate().partition(|(asker, _)| asker % 7 == round);
+        gone.iter().for_each(|(_, asker)| asker.abort());
+        for (_, asker) in left {
+            asker.await.unwrap();
+        }
+    }
+    node.close().await;
+    let refused = stores[0].get(&tables::INBOX, &key(0)).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 }
 
 /// The first statement of a unit goes out together with what begins it.

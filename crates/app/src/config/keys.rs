@@ -105,8 +105,8 @@ static KEYS: &[Key] = &[
     },
     Key {
         name: "postgres.connections",
-        doc: "How many connections one process reads and writes with. It opens two more, to tell other processes\n\
-              what is new and to hear it from them. All processes together must stay below the server's\n\
+        doc: "How many connections one process reads and writes with, at least 3. It opens two more, to tell other\n\
+              processes what is new and to hear it from them. All processes together must stay below the server's\n\
               max_connections.",
         kind: Kind::Integer { min: 1, max: 1000 },
         preset: Preset::Default("16"),

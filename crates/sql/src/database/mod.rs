@@ -64,6 +64,8 @@ struct Shared {
     /// Of the only thread that writes. On PostgreSQL many do, and nobody has to be faster.
     urgent: Option<async_channel::Sender<Box<dyn Unit>>>,
     readers: async_channel::Sender<Box<dyn Unit>>,
+    /// To those who answer for many callers at once, on PostgreSQL.
+    lookers: Option<async_channel::Sender<Box<dyn Unit>>>,
     glances: Arc<Glances>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     wakers: Arc<Wakers>,
@@ -189,6 +191,13 @@ impl Database {
         answered(answer).await
     }
 
+    /// Hands over a unit that answers for all who wait for the like (`items::looks`). Few of them are at work at once, so that
+    /// many callers wait together.
+    pub(crate) async fn look(&self, unit: Box<dyn Unit>) -> Result<(), DatabaseError> {
+        let lookers = self.0.lookers.as_ref().unwrap_or(&self.0.readers);
+        lookers.send(unit).await.map_err(|_| DatabaseError::Closed)
+    }
+
     /// Hands over a unit that answers by itself. Blocks while the queue is full.
     pub(crate) fn submit(&self, unit: Box<dyn Unit>) {
         if let Err(refused) = self.0.writers.send_blocking(unit) {
@@ -227,6 +236,9 @@ impl Database {
         }
         self.0.writers.close();
         self.0.readers.close();
+        if let Some(lookers) = &self.0.lookers {
+            lookers.close();
+        }
         self.0.glances.close();
         self.0.wakers.close();
         let threads =

@@ -32,8 +32,8 @@ const LONGEST_WAIT: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// How many connections this process works with: half of them write, half of them read. Two more tell other
-    /// nodes and hear from them.
+    /// How many connections this process works with: half of them write, the others read. An eighth only looks up items by their
+    /// keys, for all who ask at the same time. Two more tell other nodes and hear from them.
     pub connections: usize,
     pub tls: Tls,
 }
@@ -53,10 +53,15 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
     let mut threads = notify::start(&server, &wakers)?;
     let (writers, writes) = async_channel::bounded(QUEUE);
     let (readers, reads) = async_channel::bounded(QUEUE);
-    for number in 0..options.connections.div_ceil(2).max(1) {
-        for (kind, access, units) in
-            [("write", Access::Write, &writes), ("read", Access::Read, &reads)]
-        {
+    let (lookers, looks) = async_channel::bounded(QUEUE);
+    let half = options.connections.div_ceil(2).max(1);
+    let looking = half.div_ceil(4);
+    for (kind, access, units, count) in [
+        ("write", Access::Write, writes, half),
+        ("read", Access::Read, reads, half.saturating_sub(looking).max(1)),
+        ("look", Access::Read, looks, looking),
+    ] {
+        for number in 0..count {
             let (server, wakers) = (Arc::clone(&server), Arc::clone(&wakers));
             let worker = Worker { server, session: None, access, wakers };
             let units = units.clone();
@@ -66,8 +71,9 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
     }
     let threads = Mutex::new(threads);
     let (dialect, glances) = (Dialect::Postgres, Arc::default());
+    let (path, urgent, lookers) = (None, None, Some(lookers));
     let shared =
-        Shared { dialect, path: None, writers, urgent: None, readers, glances, threads, wakers };
+        Shared { dialect, path, writers, urgent, readers, lookers, glances, threads, wakers };
     Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 

@@ -87,7 +87,9 @@ pub(super) fn open(path: &Path, options: &SqliteOptions) -> Result<Database, Dat
     let path = Some(path.to_owned());
     let dialect = Dialect::Sqlite;
     let urgent = Some(urgent);
-    let shared = Shared { dialect, path, writers, urgent, readers, glances, threads, wakers };
+    let lookers = None;
+    let shared =
+        Shared { dialect, path, writers, urgent, readers, lookers, glances, threads, wakers };
     Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 
@@ -116,7 +118,9 @@ pub(super) fn open_memory() -> Result<Database, DatabaseError> {
     let thread = spawn("sqlite-memory", move || write_all(&connection, &work, &gate, &waking))?;
     let (readers, threads) = (writers.clone(), Mutex::new(vec![thread]));
     let (dialect, urgent, glances) = (Dialect::Sqlite, Some(urgent), Arc::default());
-    let shared = Shared { dialect, path: None, writers, urgent, readers, glances, threads, wakers };
+    let (path, lookers) = (None, None);
+    let shared =
+        Shared { dialect, path, writers, urgent, readers, lookers, glances, threads, wakers };
     Ok(Database(Arc::new(shared), Lane::Ordinary))
 }
 

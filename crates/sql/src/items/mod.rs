@@ -6,6 +6,7 @@
 mod batch;
 mod changes;
 mod fresh;
+mod looks;
 mod reads;
 mod rows;
 mod sweep;
@@ -19,8 +20,10 @@ use tidings_kernel::{
     MAX_BATCH_GET, Page, Put, Query, Scan, StoreError, Table, Txn, Update, Workspace, Write,
 };
 
-use crate::database::{Database, DatabaseError, Tx};
+use crate::database::{Database, DatabaseError, Dialect, Tx};
 use batch::Answer;
+use looks::Looks;
+use rows::RowKey;
 use writer::Writer;
 
 /// How often one sweep goes on trimming change streams.
@@ -31,6 +34,7 @@ const MAX_TRIMS: usize = 100;
 pub struct SqlItems {
     database: Database,
     writer: Writer,
+    looks: Looks,
     clock: Arc<dyn Clock>,
 }
 
@@ -58,7 +62,8 @@ impl SqlItems {
 
     pub fn with_streams(database: Database, clock: Arc<dyn Clock>, streams: Streams) -> Self {
         let writer = Writer::start(database.clone(), Arc::clone(&clock), streams);
-        Self { database, writer, clock }
+        let looks = Looks::new(database.clone());
+        Self { database, writer, looks, clock }
     }
 }
 
@@ -139,6 +144,21 @@ impl WorkspaceItems {
         answer.await.map_err(Failed::into_store_error)
     }
 
+    /// A few items by their keys.
+    async fn look(
+        &self,
+        table: &'static Table,
+        keys: Vec<Key>,
+    ) -> Result<Vec<Option<Item>>, StoreError> {
+        if self.items.database.dialect() == Dialect::Sqlite {
+            return self.glance(move |reader| reader.batch_get(table, &keys)).await;
+        }
+        let now = self.items.clock.now();
+        let keys = keys.iter().map(|key| RowKey::new(table, self.workspace.as_str(), key));
+        let found = self.items.looks.get(table, keys.collect()).await?;
+        found.into_iter().map(|json| reads::lasting(table, json, now)).collect()
+    }
+
     fn over_snapshot<T>(
         &self,
         read: impl Fn(&mut reads::Reader<'_, '_>) -> Result<T, StoreError> + Send + 'static,
@@ -160,8 +180,8 @@ impl ItemStore for WorkspaceItems {
 
     async fn get(&self, table: &'static Table, key: &Key) -> Result<Option<Item>, StoreError> {
         table.check_key(key)?;
-        let key = key.clone();
-        self.glance(move |reader| reader.get(table, &key)).await
+        let found = self.look(table, vec![key.clone()]).await?;
+        Ok(found.into_iter().next().flatten())
     }
 
     async fn batch_get(
@@ -177,7 +197,7 @@ impl ItemStore for WorkspaceItems {
         if keys.len() > reads::FEW {
             return self.read(move |reader| reader.batch_get(table, &keys)).await;
         }
-        self.glance(move |reader| reader.batch_get(table, &keys)).await
+        self.look(table, keys).await
     }
 
     async fn put(&self, put: Put) -> Result<Option<Item>, StoreError> {

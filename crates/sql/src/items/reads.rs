@@ -23,6 +23,16 @@ pub(super) fn is_small(query: &Query) -> bool {
     query.limit <= FEW && query.filter.is_none()
 }
 
+/// The item of a row, if there is one and it is not past its time.
+pub(super) fn lasting(
+    table: &Table,
+    json: Option<String>,
+    now: jiff::Timestamp,
+) -> Result<Option<Item>, StoreError> {
+    let item = json.as_deref().map(from_json).transpose()?;
+    Ok(item.filter(|item| !table.is_expired(item, now)))
+}
+
 pub(super) struct Reader<'r, 'c> {
     pub(super) tx: &'r mut Tx<'c>,
     pub(super) workspace: &'r str,
@@ -30,15 +40,6 @@ pub(super) struct Reader<'r, 'c> {
 }
 
 impl Reader<'_, '_> {
-    pub(super) fn get(
-        &mut self,
-        table: &'static Table,
-        key: &Key,
-    ) -> Result<Option<Item>, StoreError> {
-        let found = self.batch_get(table, std::slice::from_ref(key))?;
-        Ok(found.into_iter().next().flatten())
-    }
-
     pub(super) fn batch_get(
         &mut self,
         table: &'static Table,
@@ -46,11 +47,8 @@ impl Reader<'_, '_> {
     ) -> Result<Vec<Option<Item>>, StoreError> {
         let keys: Vec<_> = keys.iter().map(|key| RowKey::new(table, self.workspace, key)).collect();
         let found = rows::load(self.tx, table, &keys.iter().collect::<Vec<_>>());
-        let items = found.map_err(store_error)?.into_iter().map(|json| {
-            let item = json.as_deref().map(from_json).transpose()?;
-            Ok(item.filter(|item| !table.is_expired(item, self.now)))
-        });
-        items.collect()
+        let found = found.map_err(store_error)?.into_iter();
+        found.map(|json| lasting(table, json, self.now)).collect()
     }
 
     pub(super) fn query(&mut self, query: &Query) -> Result<Page, StoreError> {
