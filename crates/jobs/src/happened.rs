@@ -13,6 +13,11 @@ use crate::contracts::{Channel, Contract as _, Identity, LeadIngestion, Object};
 /// The source, and the type of source, of everything that is told here. Nobody else may use it.
 pub const SOURCE: &str = "tidings";
 
+/// In the payload of what was judged again: which judgment it is (the first that is told besides the event itself has 1), and
+/// that a machine did it in somebody's name, if it was one. The same cause with a higher number takes the place of what was told before.
+pub const REVISION: &str = "revision";
+pub const MACHINE: &str = "machine";
+
 /// What has more characters is cut: no text of an event is there to be read in full.
 const MAX_TEXT: usize = 1_000;
 /// An id that has more is told as its hash.

@@ -6,7 +6,8 @@
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 use tidings_jobs::contracts::Object;
-use tidings_kernel::{Item, Key, Query, Value, hex, plain, tables};
+use tidings_jobs::happened::{MACHINE, REVISION, SOURCE};
+use tidings_kernel::{Condition, Item, Key, Path, Query, Value, hex, plain, tables};
 
 /// The attribute of the sort key.
 pub const SORT: &str = "occurred_at#id";
@@ -71,9 +72,30 @@ pub fn newest_first(lead_organization_id: &str) -> Query {
     Query::new(&tables::EVENT, lead_organization_id).backward()
 }
 
+/// Which judgment a payload has of an event of ours. One that was never judged again has none.
+pub(crate) fn revision(payload: &Object) -> i64 {
+    payload.get(REVISION).and_then(serde_json::Value::as_i64).unwrap_or(0)
+}
+
+/// What an event must be if nobody has judged it otherwise since it was read. Others than ours are never judged.
+pub(crate) fn as_judged(event: &StoredEvent) -> Condition {
+    let is_there = Condition::exists("event_type");
+    let path = Path::of("payload").key(REVISION);
+    match revision(&event.payload) {
+        _ if event.source != SOURCE => is_there,
+        0 => is_there.and(Condition::not_exists(path)),
+        judged => is_there.and(Condition::eq(path, judged)),
+    }
+}
+
 impl StoredEvent {
     pub fn key(&self) -> Key {
         key(&self.lead_organization_id, self.occurred_at, &self.id)
+    }
+
+    /// Whether a machine did it in his name, as far as is known now. It stays on the timeline, and nothing follows from it.
+    pub fn is_by_machine(&self) -> bool {
+        self.source == SOURCE && self.payload.get(MACHINE) == Some(&true.into())
     }
 
     /// The payload must be one that `plain::to_value` takes; whoever lets an event in sees to that.

@@ -147,6 +147,9 @@ impl State {
     /// Adds an event. `today` only says which days are still kept.
     pub(super) fn add(&mut self, event: &StoredEvent, today: Date) {
         self.forget_before(today);
+        if event.is_by_machine() {
+            return;
+        }
         let at = event.occurred_at.as_millisecond();
         if is_his_own(event) {
             latest(&mut self.last_active_at, at);

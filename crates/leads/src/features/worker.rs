@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidings_access::{Access, StorageError};
+use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::{Contract, LeadEvent, LeadUpkeep, UpkeepTask};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, StoreError, causes};
@@ -13,6 +13,7 @@ use tidings_sql::DatabaseError;
 use super::rebuild::{Rebuilt, rebuild};
 use super::take::{Counting, Taken};
 use super::{daily, upkeep};
+use crate::identity;
 
 /// How long a message waits while a store cannot be used.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
@@ -22,11 +23,23 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 const CONFLICT_PAUSE: Duration = Duration::from_millis(400);
 
 /// The types of messages that ask for a rebuild. Nobody can tell an event of such a type (`ingestion::accept`).
-const REBUILDS: [&str; 3] = ["contact.merged", "contact.unmerged", upkeep::REBUILD];
+const REBUILDS: [&str; 4] = ["contact.merged", "contact.unmerged", upkeep::REBUILD, REVISED];
+/// The one that says that an event of a timeline was judged again: whoever it belongs to is meant, and not the timeline.
+pub(crate) const REVISED: &str = "contact.revised";
 
 /// Whether everything of somebody has to be derived again.
 pub(crate) fn asks_for_rebuild(event_type: &str) -> bool {
     REBUILDS.contains(&event_type)
+}
+
+/// Of whom everything has to be derived again.
+pub(crate) async fn whom_to_rebuild(cx: &Cx, message: &LeadEvent) -> Result<String, StorageError> {
+    let named = &message.lead_organization_id;
+    let owner = match message.event_type.as_str() {
+        REVISED => identity::owner(cx, named).await?,
+        _ => None,
+    };
+    Ok(owner.map_or_else(|| named.clone(), |owner| owner.lead_organization_id))
 }
 
 struct Worker {
@@ -97,7 +110,8 @@ impl Worker {
         };
         let busy = || Outcome::wait("somebody else counts the same person", BUSY_PAUSE);
         if asks_for_rebuild(&message.event_type) {
-            return Ok(match rebuild(&cx, &message.lead_organization_id).await? {
+            let whom = whom_to_rebuild(&cx, message).await?;
+            return Ok(match rebuild(&cx, &whom).await? {
                 Rebuilt::Done | Rebuilt::Nothing => Outcome::Done,
                 Rebuilt::Busy => busy(),
             });

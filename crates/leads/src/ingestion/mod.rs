@@ -9,6 +9,7 @@
 
 mod accept;
 mod check;
+mod judged;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -26,6 +27,7 @@ pub use worker::handler;
 
 use crate::event::{self, StoredEvent};
 use crate::identity::{Resolve, Resolved, Unknown, resolve};
+use judged::Judgment;
 
 /// The source, and the type of source, of what this product tells of itself.
 pub const OWN: &str = tidings_jobs::happened::SOURCE;
@@ -35,7 +37,7 @@ pub const OWN: &str = tidings_jobs::happened::SOURCE;
 pub enum Ingested {
     /// It is on the timeline.
     Stored { event_id: String, resolved: Resolved },
-    /// It was there before.
+    /// It was there before. If it was judged again, it is as that says now.
     Duplicate { event_id: String },
     /// It was ours, and is about nobody whom we know.
     Nobody,
@@ -64,7 +66,7 @@ impl From<DatabaseError> for IngestError {
 }
 
 /// Puts an event on the timeline of whoever it is about, and tells it on. The same event of the same source again changes
-/// nothing.
+/// nothing, but for one of ours that was judged again.
 pub async fn ingest(cx: &Cx, event: LeadIngestion) -> Result<Ingested, IngestError> {
     let identities = check::check(&event, cx.now()).map_err(IngestError::Invalid)?;
     let items = cx.items().await?;
@@ -72,8 +74,10 @@ pub async fn ingest(cx: &Cx, event: LeadIngestion) -> Result<Ingested, IngestErr
     let guard = event::guard(&event.source, &event.external_event_id);
     let event_id = event::id_of(&event.source, &event.external_event_id);
     if let Some(place) = guarded(items, &guard).await? {
+        judged::again(cx, &place, &Judgment::of(&event)).await?;
         return Ok(settle(cx, items, (&place, &guard), Ingested::Duplicate { event_id }).await?);
     }
+    let judgment = Judgment::of(&event);
     let unknown = if event.source == OWN { Unknown::Ignore } else { Unknown::Make };
     // What claims to come later than now was not seen later than now.
     let at = event.occurred_at.min(cx.now());
@@ -103,6 +107,7 @@ pub async fn ingest(cx: &Cx, event: LeadIngestion) -> Result<Ingested, IngestErr
             Err(error) => return Err(StorageError::from(error).into()),
         }
         if let Some(place) = guarded(items, &guard).await? {
+            judged::again(cx, &place, &judgment).await?;
             let before = Ingested::Duplicate { event_id };
             return Ok(settle(cx, items, (&place, &guard), before).await?);
         }

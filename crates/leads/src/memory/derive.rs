@@ -84,8 +84,12 @@ pub static ALL: [Derivation; 6] = [
     },
 ];
 
-/// Everything that an event says, each thing once: what a workspace's own rules say counts more.
+/// Everything that an event says, each thing once: what a workspace's own rules say counts more. What a machine did says nothing of
+/// a person.
 pub(super) fn derive(event: &StoredEvent, rules: &[RuleSet]) -> Vec<Derived> {
+    if event.is_by_machine() {
+        return Vec::new();
+    }
     let built_in = ALL.iter().flat_map(|derivation| {
         let said = (derivation.derive)(event);
         said.into_iter().filter_map(|said| said.checked(derivation.name))

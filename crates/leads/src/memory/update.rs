@@ -7,7 +7,7 @@ use tidings_kernel::{Expect, Key, StoreError, Txn, tables};
 use super::derive::derive;
 use super::remembered::{Remembered, expect};
 use super::{ATTEMPTS, names, rules, settle_of};
-use crate::event::{self, StoredEvent};
+use crate::event::{self, StoredEvent, as_judged};
 use crate::features::changed;
 use crate::identity;
 
@@ -54,8 +54,8 @@ pub(super) async fn take_by(
         if count == 0 {
             return Ok(0);
         }
-        // Whoever is erased meanwhile loses the event before his memory.
-        let txn = txn.check(&tables::EVENT, event.clone(), Expect::Present);
+        // Whoever is erased meanwhile loses the event before his memory; and what is judged again may say nothing more.
+        let txn = txn.check(&tables::EVENT, event.clone(), Expect::That(as_judged(&stored)));
         match items.transact(changed(cx, txn, &[id]).await?).await {
             Ok(()) => {
                 settle_of(cx, partition, id).await?;

@@ -9,7 +9,7 @@ use tidings_jobs::{Handler, Outcome, Work, for_contract};
 
 use super::update::take_by;
 use super::{rebuild, rules};
-use crate::features::{asks_for_rebuild, in_trouble};
+use crate::features::{asks_for_rebuild, in_trouble, whom_to_rebuild};
 use crate::turns::Turns;
 
 struct Worker {
@@ -40,7 +40,7 @@ impl Worker {
         let lane = self.turns.lane(&cx, &message.lead_organization_id);
         let _turn = lane.turn().await;
         if asks_for_rebuild(&message.event_type) {
-            rebuild(&cx, &message.lead_organization_id).await?;
+            rebuild(&cx, &whom_to_rebuild(&cx, message).await?).await?;
         } else {
             take_by(&cx, &self.rules, message).await?;
         }

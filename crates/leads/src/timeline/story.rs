@@ -50,6 +50,9 @@ pub fn sentence(event: &StoredEvent) -> String {
     if let Some(object) = event.object_id.as_deref().and_then(short) {
         told.push_str(&format!("  ({object})"));
     }
+    if event.is_by_machine() {
+        told.push_str("  [a machine]");
+    }
     told
 }
 

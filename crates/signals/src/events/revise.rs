@@ -1,10 +1,12 @@
-//! Thinking again: an event that is recorded gets another verdict, and the counters follow in the same transaction.
+//! Thinking again: an event that is recorded gets another verdict, and the counters follow in the same transaction. So does the
+//! timeline of the person: it is told which verdict that is, counted, so that the last one counts there whatever comes first.
 
 use serde_json::Value as Json;
 use tidings_access::Cx;
 use tidings_delivery::breakdown::{Link, Place};
 use tidings_delivery::counters::Under;
 use tidings_delivery::ledger::Message;
+use tidings_jobs::happened::{MACHINE, REVISION};
 use tidings_kernel::{Condition, Expect, Item, Key, Outgoing, StoreError, Txn, Update, tables};
 use tidings_people::keys as people;
 
@@ -12,6 +14,8 @@ use super::links::Clicks;
 use super::store::{campaign, keys, value};
 use super::{RecordError, happened};
 
+/// So often a verdict of an event has changed between a person and what is none.
+const REVISIONS: &str = "verdictRevisions";
 /// How often it is tried before somebody else shall.
 const TRIES: usize = 8;
 
@@ -69,20 +73,22 @@ fn transaction(
         _ => return None,
     };
     let key = Key::new(event.text("PK")?, event.text("SK")?);
-    let before = match event.get("verdict") {
-        Some(before) => Condition::eq("verdict", before.clone()),
-        None => Condition::not_exists("verdict"),
+    let as_read = |name: &str| match event.get(name) {
+        Some(before) => Condition::eq(name, before.clone()),
+        None => Condition::not_exists(name),
     };
-    let expected = Condition::exists("eventId").and(before);
+    let expected = Condition::exists("eventId").and(as_read("verdict")).and(as_read(REVISIONS));
     let update = Update::new(&tables::EVENTS, key).set("verdict", value(verdict));
-    let mut txn = Txn::new().update(update.expect(Expect::That(expected)));
+    let update = update.expect(Expect::That(expected));
     if change == 0 {
-        return Some(txn);
+        return Some(Txn::new().update(update));
     }
-    if change > 0 {
-        // A person did it after all. That nobody did cannot be taken from a timeline any more.
-        txn = txn.enqueue(happened_after_all(cx, message, event)?);
-    }
+    let revision = event.integer(REVISIONS).unwrap_or(0) + 1;
+    let mut txn = Txn::new().update(update.set(REVISIONS, revision)).enqueue(judged_again(
+        cx,
+        (message, event),
+        (revision, change > 0),
+    )?);
     let clicks = event.text("link").map(Clicks::of);
     let mut message_change = MessageChange::new(known, change);
     let first = message_change.number(count);
@@ -113,7 +119,12 @@ fn transaction(
     Some(txn)
 }
 
-fn happened_after_all(cx: &Cx, message: &Message, event: &Item) -> Option<Outgoing> {
+/// The event as it is told to the timeline, with what is thought of it now.
+fn judged_again(
+    cx: &Cx,
+    (message, event): (&Message, &Item),
+    (revision, human): (i64, bool),
+) -> Option<Outgoing> {
     let event_type = match event.text("eventType")? {
         "open" => happened::OPENED,
         _ => happened::CLICKED,
@@ -121,7 +132,11 @@ fn happened_after_all(cx: &Cx, message: &Message, event: &Item) -> Option<Outgoi
     let email = event.text("PK")?.strip_prefix("SUB#")?.parse().ok()?;
     let at = event.text("timestamp")?.parse().ok()?;
     let about = happened::About { id: event.text("eventId")?, email: &email, at };
-    let happened = about.happened(event_type, Some(message), event.text("linkUrl"));
+    let mut happened = about.happened(event_type, Some(message), event.text("linkUrl"));
+    happened.payload.insert(REVISION.to_owned(), revision.into());
+    if !human {
+        happened.payload.insert(MACHINE.to_owned(), true.into());
+    }
     Some(happened.to_message(cx.workspace(), cx.now()))
 }
 

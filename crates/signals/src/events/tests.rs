@@ -8,7 +8,7 @@ use tidings_people::suppression;
 use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
-use super::{Bounce, Counts, Event, EventKind, RecordError, Recorded, keys, record};
+use super::{Bounce, Counts, Event, EventKind, RecordError, Recorded, keys, record, revise};
 
 each_store!(
     an_event_is_stored_as_the_seed_has_it,
@@ -26,6 +26,7 @@ each_store!(
     what_was_seen_stays_seen_after_its_time,
     others_are_told_of_an_event_once,
     timelines_are_told_of_what_people_did_and_what_became_of_their_mail,
+    timelines_are_told_of_every_change_of_mind,
 );
 
 pub(crate) const AT: &str = "2026-07-01T12:00:00.123Z";
@@ -420,6 +421,49 @@ async fn timelines_are_told_of_what_people_did_and_what_became_of_their_mail(bed
         ("lead-ingestion-bulk".to_owned(), "email.delivered".to_owned()),
     ];
     assert_eq!(told, expected);
+}
+
+/// Each judgment is told as the same event, with its number; that a machine was one of another sort is told to nobody.
+async fn timelines_are_told_of_every_change_of_mind(bed: &Bed) {
+    let cx = bed.cx().await;
+    let (_, recipient) = messages(bed, &cx).await;
+    let click = event("1", EventKind::Click, recipient);
+    record(&cx, Event { verdict: Some(json!({ "human": true })), ..click }).await.unwrap();
+    let message = super::load(&cx, recipient).await.unwrap().unwrap();
+    for verdict in [
+        json!({ "human": false }),
+        json!({ "human": false, "reasons": ["too_soon"] }),
+        json!({ "human": true }),
+        json!({ "human": false }),
+    ] {
+        let before = stored(&cx).await.remove(0);
+        assert!(revise(&cx, &message, &before, &verdict).await.unwrap());
+        assert!(!revise(&cx, &message, &before, &verdict).await.unwrap(), "it is another by now");
+    }
+    let sql = "SELECT body FROM queue_messages WHERE queue = 'lead-ingestion' ORDER BY id";
+    let rows = cx.database().read(move |tx| tx.query(sql, &[])).await;
+    let rows = rows.map_err(|error: DatabaseError| error).unwrap();
+    let told: Vec<serde_json::Value> =
+        rows.iter().map(|row| serde_json::from_str(row.text(0).unwrap()).unwrap()).collect();
+    let judged = told.iter().map(|one| {
+        let said = |name: &str| one["payload"].get(name).cloned().unwrap_or_default();
+        (said("revision"), said("machine"))
+    });
+    let (no, yes) = (serde_json::Value::Null, json!(true));
+    assert_eq!(
+        judged.collect::<Vec<_>>(),
+        [
+            (no.clone(), no.clone()),
+            (json!(1), yes.clone()),
+            (json!(2), no.clone()),
+            (json!(3), yes),
+        ]
+    );
+    for one in &told[1..] {
+        for name in ["event_type", "external_event_id", "occurred_at", "identities", "object_id"] {
+            assert_eq!(one[name], told[0][name], "{name}");
+        }
+    }
 }
 
 /// Whoever handed the message over has told it already, or will.

@@ -2,6 +2,7 @@
 
 mod converge;
 mod crash;
+mod judged;
 
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
