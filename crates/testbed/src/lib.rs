@@ -1,7 +1,7 @@
 //! What the features' tests stand on: a workspace on a database of its own, and a clock that is set by hand.
 //!
 //! Here: `Bed`, `each_store!` that runs a story on every SQL engine, `until_turn` that ends a worker in the middle, and a store
-//! that dies at one of its calls or is interrupted before each (`failing`). Not here: any feature (a crate's own tests would meet a second copy of its
+//! that dies at one of its calls or is interrupted before each (`failing`), or that counts what it is asked (`metered`). Not here: any feature (a crate's own tests would meet a second copy of its
 //! types), and the suites of the engines (`testkit`).
 #![expect(
     clippy::unwrap_used,
@@ -9,6 +9,7 @@
 )]
 
 mod failing;
+mod metered;
 
 use std::pin::pin;
 use std::sync::{Arc, Barrier};
@@ -27,6 +28,7 @@ use tidings_sql::{
 use tidings_testkit::{FakeClock, PostgresDatabase};
 
 pub use failing::{dying, dying_access, dying_engine, interrupted, interrupted_at, scattered};
+pub use metered::{Cost, Meter, metered_access};
 
 /// Runs stories over a `Bed` on every SQL engine, each as a test of its own: `async fn story(bed: &Bed)`. A macro, because
 /// tests are named by their functions.

@@ -9,6 +9,7 @@
 //! person (`memory`), and who asks for features: audiences, sequences and templates read the item.
 
 mod daily;
+mod days;
 mod kinds;
 pub(crate) mod reading;
 mod rebuild;

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tidings_jobs::contracts::Object;
@@ -66,7 +66,7 @@ pub(super) struct State {
     inbox_read_to: BTreeMap<String, Vec<ReadTo>>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) invoices: BTreeMap<String, Invoice>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", with = "super::days")]
     pub(super) days: BTreeMap<Date, Day>,
 }
 
@@ -127,10 +127,10 @@ pub(super) struct Day {
     pub(super) mood_sum: i64,
     /// When the last marketing mail of the day was delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_received_at: Option<i64>,
+    pub(super) last_received_at: Option<i64>,
     /// And when the last one was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_sent_at: Option<i64>,
+    pub(super) last_sent_at: Option<i64>,
 }
 
 /// So that what is not there takes no room.
@@ -364,8 +364,8 @@ impl State {
 
     /// What the last so many days have, today among them.
     pub(super) fn last_days(&self, today: Date, days: i32) -> impl Iterator<Item = &Day> {
-        let within = move |day: &Date| (0..days).contains(&days_between(*day, today));
-        self.days.iter().filter(move |(day, _)| within(day)).map(|(_, bucket)| bucket)
+        let first = today.saturating_sub((days - 1).days());
+        self.days.range(first..=today).map(|(_, bucket)| bucket)
     }
 }
 

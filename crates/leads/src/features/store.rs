@@ -149,12 +149,16 @@ pub(super) fn shown(item: &Item) -> Features {
     Features { values, score, computed_at }
 }
 
+/// As text: read and written with each event, it is not worth taking apart twice.
 fn to_value(state: &State) -> Result<Value, StoreError> {
-    let json = serde_json::to_value(state).map_err(|error| StoreError::Failed(error.into()))?;
-    serde_json::from_value(json).map_err(|error| StoreError::Failed(error.into()))
+    let text = serde_json::to_string(state).map_err(|error| StoreError::Failed(error.into()))?;
+    Ok(text.into())
 }
 
-/// `None` if this is no state that we know.
+/// `None` if this is no state that we know. Earlier programs wrote it as a map.
 fn from_value(value: &Value) -> Option<State> {
-    serde_json::from_value(serde_json::to_value(value).ok()?).ok()
+    match value {
+        Value::S(text) => serde_json::from_str(text).ok(),
+        map => serde_json::from_value(serde_json::to_value(map).ok()?).ok(),
+    }
 }

@@ -11,7 +11,7 @@ mod accept;
 mod check;
 mod judged;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod worker;
 
 use tidings_access::{Cx, StorageError, in_millis};

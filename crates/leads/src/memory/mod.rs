@@ -9,6 +9,7 @@
 
 mod derive;
 mod forget;
+mod hints;
 mod names;
 mod rebuild;
 mod remembered;

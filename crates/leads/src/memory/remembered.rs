@@ -15,6 +15,7 @@ use tidings_kernel::{Condition, Expect, Item, Key, Value, tables};
 use tidings_people::memory::LATER;
 
 use super::derive::{CERTAIN, Derived};
+use super::hints::{self, Hint};
 use crate::event::{self, StoredEvent};
 use crate::features::reading::decimal;
 
@@ -36,17 +37,6 @@ pub(super) struct Remembered {
     pub(super) stated: Option<Stated>,
     /// The same, said under another timeline of the same person.
     pub(super) borrowed: Option<Stated>,
-}
-
-/// What an event contributes.
-#[derive(Debug, Clone, PartialEq)]
-struct Hint {
-    at: i64,
-    confidence: i64,
-    /// In seconds.
-    expires: Option<i64>,
-    /// What it says and where that is from, as long as it can come to count.
-    said: Option<(Value, String)>,
 }
 
 /// Something that was written down as it is.
@@ -213,11 +203,11 @@ impl Remembered {
         merged.min(NEARLY_CERTAIN).max(most)
     }
 
-    /// The ids of the events that it rests on, the newest first.
-    fn newest_first(&self) -> Vec<&str> {
-        let mut all: Vec<_> = self.events.iter().collect();
+    /// The events that it rests on, by their ids, the newest first.
+    fn newest_first(&self) -> Vec<(&str, &Hint)> {
+        let mut all: Vec<_> = self.events.iter().map(|(id, hint)| (id.as_str(), hint)).collect();
         all.sort_by_key(|(id, hint)| std::cmp::Reverse((hint.at, *id)));
-        all.into_iter().map(|(id, _)| id.as_str()).collect()
+        all
     }
 
     pub(super) fn to_item(&self, key: &Key) -> Item {
@@ -225,12 +215,8 @@ impl Remembered {
         let (first, last) = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
         let time = |millis| event::time(Timestamp::from_millisecond(millis).unwrap_or_default());
         let (value, source) = self.value();
-        let ids = self.newest_first().into_iter().map(Value::from).collect::<Vec<_>>();
-        let latest = self.latest().map(|(id, _)| id);
-        let events = self.events.iter().map(|(id, hint)| {
-            // What the latest said stands beside them.
-            (id.clone(), hint.to_value(latest != Some(id.as_str())))
-        });
+        let ids: Vec<Value> = self.newest_first().into_iter().map(|(id, _)| id.into()).collect();
+        let hints = self.newest_first().into_iter().map(|(_, hint)| hint);
         let mut item = tables::MEMORY
             .bare_item(key)
             .with("value", value)
@@ -239,7 +225,7 @@ impl Remembered {
             .with("source_event_ids", ids)
             .with("created_at", time(first))
             .with("updated_at", time(last))
-            .with("events", Value::M(events.collect()));
+            .with("events", hints::to_text(hints));
         if self.heard > 0 {
             item.set("heard", self.heard);
         }
@@ -264,14 +250,7 @@ impl Remembered {
     }
 
     pub(super) fn from_item(item: &Item) -> Self {
-        let events = match item.get("events") {
-            Some(Value::M(events)) => events.clone(),
-            _ => BTreeMap::new(),
-        };
-        let mut events: BTreeMap<String, Hint> = events
-            .into_iter()
-            .filter_map(|(id, value)| Some((id, Hint::from_value(&value)?)))
-            .collect();
+        let mut events = hints::of(item);
         let stated = item.get("stated").and_then(Stated::from_value);
         let borrowed = item.get("borrowed").and_then(Stated::from_value);
         let text = |name: &str| item.text(name).unwrap_or_default().to_owned();
@@ -329,44 +308,13 @@ pub(super) fn expect(found: Option<&Item>, now: Timestamp) -> Expect {
         return Expect::That(Condition::not_exists("updated_at").or(over));
     };
     let mut same = Vec::new();
-    for name in ["events", "stated", "borrowed"] {
+    for name in ["events", "source_event_ids", "stated", "borrowed"] {
         same.push(match item.get(name) {
             Some(value) => Condition::eq(name, value.clone()),
             None => Condition::not_exists(name),
         });
     }
     Expect::That(Condition::All(same))
-}
-
-impl Hint {
-    fn to_value(&self, with_words: bool) -> Value {
-        let mut map = BTreeMap::from([
-            ("at".to_owned(), self.at.into()),
-            ("confidence".to_owned(), decimal(self.confidence, 4).into()),
-        ]);
-        if let Some(expires) = self.expires {
-            map.insert("expires_at".to_owned(), expires.into());
-        }
-        if let Some((value, source)) = self.said.as_ref().filter(|_| with_words) {
-            map.insert("value".to_owned(), value.clone());
-            map.insert("source".to_owned(), source.as_str().into());
-        }
-        Value::M(map)
-    }
-
-    fn from_value(value: &Value) -> Option<Self> {
-        let Value::M(map) = value else { return None };
-        let number = |name: &str| map.get(name).and_then(Value::as_number);
-        Some(Self {
-            at: number("at")?.to_i64()?,
-            confidence: parts(number("confidence")?)?,
-            expires: number("expires_at").and_then(tidings_kernel::Number::to_i64),
-            said: map
-                .get("value")
-                .cloned()
-                .zip(map.get("source").and_then(Value::as_text).map(str::to_owned)),
-        })
-    }
 }
 
 impl Stated {

@@ -1,5 +1,6 @@
 //! Features: what they are, that they are counted once, and that they stay true over the months.
 
+mod cost;
 mod crash;
 mod daily;
 mod events;

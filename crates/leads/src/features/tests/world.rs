@@ -52,11 +52,10 @@ impl<'b> World<'b> {
         resolve(&self.cx().await, cmd).await.unwrap().unwrap().lead_organization_id
     }
 
-    /// Stores an event, and tells nobody.
-    pub(crate) async fn store(&self, email: &str, what: &What) -> LeadEvent {
-        let partition = self.partition(email, what.at).await;
-        let event = StoredEvent {
-            lead_organization_id: partition.clone(),
+    /// An event as it is stored.
+    pub(crate) fn event(&self, partition: &str, email: &str, what: &What) -> StoredEvent {
+        StoredEvent {
+            lead_organization_id: partition.to_owned(),
             id: id_of("test", &format!("{email}/{}", what.id)),
             event_type: what.kind.clone(),
             occurred_at: what.at,
@@ -68,7 +67,13 @@ impl<'b> World<'b> {
             object_id_ref: None,
             payload: what.payload.as_object().cloned().unwrap_or_default(),
             raw_payload: None,
-        };
+        }
+    }
+
+    /// Stores an event, and tells nobody.
+    pub(crate) async fn store(&self, email: &str, what: &What) -> LeadEvent {
+        let partition = self.partition(email, what.at).await;
+        let event = self.event(&partition, email, what);
         let txn = Txn::new().put(&tables::EVENT, event.to_item(), Expect::Absent);
         let cx = self.cx().await;
         match cx.items().await.unwrap().transact(txn).await {

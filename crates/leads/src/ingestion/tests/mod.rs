@@ -37,7 +37,7 @@ pub(super) fn object(json: serde_json::Value) -> Object {
     }
 }
 
-pub(super) fn told(cx: &Cx, id: &str, at: Timestamp, identities: &[&str]) -> LeadIngestion {
+pub(crate) fn told(cx: &Cx, id: &str, at: Timestamp, identities: &[&str]) -> LeadIngestion {
     let identities = identities.iter().map(|text| {
         let (channel, value) = text.split_once('=').unwrap();
         (&Identity::new(channel, value).unwrap()).into()
