@@ -61,6 +61,11 @@ impl ManyRelations {
     pub fn knows(&self, email: &EmailAddress) -> bool {
         self.facts.contains_key(email.as_str())
     }
+
+    /// What marketing mail has to keep to once more when it is claimed (`put_off`), if anything.
+    pub fn cap(&self) -> Option<Cap> {
+        self.settings.cap
+    }
 }
 
 /// Whether it may go to each of them now, in their order: what `check` says of each. It is made for some hundreds at a time.

@@ -7,6 +7,7 @@
 //! The order is that of the checks in `rules`: the first that stops a message is the reason. Nothing ignores a
 //! suppression.
 
+mod claiming;
 mod facts;
 mod many;
 pub mod rules;
@@ -21,6 +22,9 @@ use tidings_access::{ClientId, Cx, StorageError};
 use tidings_kernel::EmailAddress;
 use tidings_people::consent::{AudienceId, TopicId};
 
+use self::rules::Cap;
+
+pub use claiming::{Claiming, put_off};
 pub use facts::Facts;
 pub use many::{
     Answer, Mailing, ManyRelations, Person, check_all, check_all_with, relations_all, skips_all,
@@ -121,9 +125,19 @@ pub enum Check {
 
 /// Whether a message may go now. It reads and changes nothing, so it may be asked at any time.
 pub async fn check(cx: &Cx, question: &Question) -> Result<Explanation, StorageError> {
+    Ok(check_capped(cx, question).await?.0)
+}
+
+/// The same for whoever claims the message then, with the cap that he has to ask about once more (`put_off`), if there is one
+/// for such a message.
+pub(crate) async fn check_capped(
+    cx: &Cx,
+    question: &Question,
+) -> Result<(Explanation, Option<Cap>), StorageError> {
     let relations = facts::load(cx, question).await?;
     let (facts, policy) = facts::complete(cx, question, relations).await?;
-    Ok(rules::decide(question, &facts, &policy, cx.now()))
+    let cap = policy.cap.filter(|_| question.kind.is_marketing());
+    Ok((rules::decide(question, &facts, &policy, cx.now()), cap))
 }
 
 impl Kind {

@@ -22,6 +22,9 @@ pub struct Cap {
     pub hours: u16,
 }
 
+/// When somebody is asked about again whose last place is with what is handed over just now: that may still be refused.
+const A_WHILE: SignedDuration = SignedDuration::from_mins(1);
+
 /// The hours in which nobody is written to. They may go over midnight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Quiet {
@@ -250,6 +253,17 @@ impl Cap {
     /// From when a message that was sent then does not count any more.
     fn frees(self, sent_at: Timestamp) -> Timestamp {
         sent_at.saturating_add(self.window()).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Until when somebody waits who was sent these within the window, the newest first, while so many more are being handed
+    /// over to him. `None` if he can have one more.
+    pub fn waits(self, sent: &[Timestamp], open: usize, now: Timestamp) -> Option<Timestamp> {
+        let count = usize::from(self.count);
+        match count.checked_sub(1).and_then(|last| sent.get(last)) {
+            Some(at) => Some(self.frees(*at)),
+            None if sent.len() + open < count => None,
+            None => Some(now.saturating_add(A_WHILE).unwrap_or(now)),
+        }
     }
 
     fn window(self) -> SignedDuration {

@@ -1,7 +1,7 @@
 //! The order of the checks and each kind of message, as tables.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
 use tidings_access::ClientId;
 use tidings_people::consent::{AudienceId, Status, TopicId};
 
@@ -282,4 +282,21 @@ fn kinds_have_names() {
         assert_eq!(kind.as_str().parse(), Ok(kind));
     }
     assert!("spam".parse::<Kind>().is_err());
+}
+
+#[test]
+fn who_is_claimed_waits_for_the_window_or_for_those_who_hand_over_to_him() {
+    let check = |count, sent: &[i64], open, expected: Option<&str>| {
+        let sent: Vec<_> = sent.iter().map(|hours| now() - hours.hours()).collect();
+        let until = Cap { count, hours: 24 }.waits(&sent, open, now());
+        assert_eq!(until, expected.map(|at| at.parse().unwrap()), "{count} {sent:?} {open}");
+    };
+    check(1, &[], 0, None);
+    check(2, &[3], 0, None);
+    check(2, &[], 1, None);
+    check(1, &[3], 0, Some("2026-07-02T20:00:00Z"));
+    check(2, &[3, 9, 20], 0, Some("2026-07-02T14:00:00Z"));
+    check(2, &[3, 9], 1, Some("2026-07-02T14:00:00Z"));
+    check(2, &[3], 1, Some("2026-07-01T23:01:00Z"));
+    check(1, &[], 3, Some("2026-07-01T23:01:00Z"));
 }

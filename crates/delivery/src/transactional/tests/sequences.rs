@@ -1,7 +1,9 @@
 //! Mail that is part of a sequence.
 
+use futures_util::future::join_all;
 use jiff::ToSpan as _;
 use tidings_access::{Limit, Slug};
+use tidings_jobs::Outcome;
 use tidings_kernel::{Key, SendError, queues, tables};
 use tidings_people::consent::subscriptions::{self, Subscribe, Unsubscribe};
 use tidings_people::consent::{Act, AudienceId, By, Proof, Scope, Whom, audiences};
@@ -31,6 +33,7 @@ each_store!(
     what_an_execution_has_left_to_send_is_cancelled,
     marketing_waits_behind_what_somebody_waits_for,
     mail_that_somebody_waits_for_does_not_use_up_the_cap,
+    of_several_at_once_a_person_gets_what_the_cap_allows,
     the_list_shows_those_of_one_sequence,
 );
 
@@ -326,6 +329,29 @@ async fn mail_that_somebody_waits_for_does_not_use_up_the_cap(bed: &Bed) {
     let second = world.accept(world.step(PartKind::Marketing, "3")).await.unwrap().id;
     world.work_on_sequences().await;
     assert_eq!(world.status(second).await, Status::Queued, "it waits");
+}
+
+async fn of_several_at_once_a_person_gets_what_the_cap_allows(bed: &Bed) {
+    let world = World::new(bed).await.with_template().await;
+    let cap = Some(Cap { count: 2, hours: 24 });
+    settings::put(&bed.cx().await, Sending { cap, ..Default::default() }).await.unwrap();
+    for round in 1..=4 {
+        let mut all = Vec::new();
+        for place in 0..4 {
+            let send = world.step(PartKind::Marketing, &format!("{round}.{place}"));
+            let id = world.accept(send).await.unwrap().id;
+            all.push((id, world.envelope(id).await));
+        }
+        let outcomes = join_all(all.iter().map(|(_, body)| world.handle(body))).await;
+        let done = outcomes.iter().filter(|outcome| **outcome == Outcome::Done).count();
+        assert_eq!((done, world.provider.taken().len()), (2, 4 * round - 2), "{outcomes:?}");
+        bed.clock.advance(25.hours());
+        for (id, body) in &all {
+            world.handle(body).await;
+            assert_eq!(world.status(*id).await, Status::Sent, "in round {round}");
+        }
+        bed.clock.advance(25.hours());
+    }
 }
 
 async fn the_list_shows_those_of_one_sequence(bed: &Bed) {

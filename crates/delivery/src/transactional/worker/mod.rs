@@ -23,7 +23,6 @@ use tidings_sql::{DatabaseError, Tx};
 use tokio::sync::Semaphore;
 
 use self::prepare::Ready;
-use super::Status;
 use super::copies::LateCopy;
 use super::letter::{self, Text};
 use super::manage::is_key_of;
@@ -31,8 +30,9 @@ use super::marks::{self, Frozen};
 use super::news::{self, News};
 use super::rules::{self, Step};
 use super::store::{self, Sendable};
-use super::{reminder, sequence};
-use crate::eligibility::{self, Verdict};
+use super::{MessageId, Status, reminder, sequence};
+use crate::eligibility::rules::Cap;
+use crate::eligibility::{self, Claiming, Reason, Verdict};
 use crate::ledger::answers::{self, Refusal};
 use crate::ledger::insist;
 use crate::ledger::turned_away::{self, TurnedAway};
@@ -45,6 +45,14 @@ use crate::templates::Templates;
 const A_MOMENT: Duration = Duration::from_secs(5);
 /// How long a message waits while a store cannot be used. It may be for as long as that takes.
 const STORE_PAUSE: Duration = Duration::from_secs(15);
+
+/// What came of asking for a message.
+enum Claim {
+    Made,
+    Overtaken,
+    /// The person has had enough since it was asked whether he may get it.
+    PutOff(Timestamp),
+}
 
 /// What a worker stands on. Clones share it.
 #[derive(Clone)]
@@ -178,14 +186,11 @@ impl Worker {
         let to = row.email.as_deref().and_then(|text| text.parse::<EmailAddress>().ok());
         let Some(to) = to else { return self.fail(&cx, &row, "its address cannot be read").await };
         let asked = row.purpose.question(row.client, to.clone());
-        match eligibility::check(&cx, &asked).await?.verdict {
+        let (explanation, cap) = eligibility::check_capped(&cx, &asked).await?;
+        match explanation.verdict {
             Verdict::Send => {}
             Verdict::Skip(reason) => return self.skip(&cx, &row, reason.as_str()).await,
-            Verdict::Defer { reason, until } => {
-                let reason = reason.as_str();
-                let after = answers::until(until, cx.now());
-                return Ok(Outcome::wait(format!("message {id} waits: {reason}"), after));
-            }
+            Verdict::Defer { reason, until } => return Ok(put_off(id, reason, (until, cx.now()))),
         }
         let now = self.access.now();
         if let Err(not_before) = self.pace.turn(row.purpose.lane(), 1, now).await {
@@ -201,8 +206,12 @@ impl Worker {
             Some(places) => places.acquire().await.ok(),
             None => None,
         };
-        if !self.claim(&row, &ready).await? {
-            return Ok(overtaken(&row));
+        match self.claim(&row, &ready, cap).await? {
+            Claim::Made => {}
+            Claim::Overtaken => return Ok(overtaken(&row)),
+            Claim::PutOff(until) => {
+                return Ok(put_off(id, Reason::FrequencyCap, (until, self.access.now())));
+            }
         }
         let answer = self.sender.send(&ready.mail).await;
         drop(place);
@@ -219,7 +228,12 @@ impl Worker {
     }
 
     /// The last commit before the provider is called.
-    async fn claim(&self, row: &Sendable, ready: &Ready) -> Result<bool, DatabaseError> {
+    async fn claim(
+        &self,
+        row: &Sendable,
+        ready: &Ready,
+        cap: Option<Cap>,
+    ) -> Result<Claim, DatabaseError> {
         let (row, node, now) = (row.clone(), self.settings.node.clone(), self.access.now());
         let (content, message_id) = (ready.content.clone(), ready.message_id.clone());
         let database = match row.purpose.lane() {
@@ -227,13 +241,17 @@ impl Worker {
             Lane::Campaign => self.access.database().clone(),
         };
         let claim = database.write_committed(move |tx| {
+            if let Some(until) = had_enough(tx, &row, cap, now)? {
+                return Ok(Claim::PutOff(until));
+            }
             let frozen = Frozen {
                 subject: &content.subject,
                 html: content.html.as_deref(),
                 text: &content.text,
                 message_id: &message_id,
             };
-            marks::claim(tx, &row, &node, &frozen, now)
+            let claimed = marks::claim(tx, &row, &node, &frozen, now)?;
+            Ok(if claimed { Claim::Made } else { Claim::Overtaken })
         });
         claim.await
     }
@@ -430,6 +448,24 @@ fn tell_turned_away(
     let (workspace, source, attempt) = (row.workspace, letter::source(row), row.attempts + 1);
     let turned_away = TurnedAway { workspace, source, attempt, email, status, said: reason };
     turned_away::tell(tx, &turned_away, now)
+}
+
+/// Until when the person must not get it, if there is a cap, counting what is handed over just now.
+fn had_enough(
+    tx: &mut Tx<'_>,
+    row: &Sendable,
+    cap: Option<Cap>,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, DatabaseError> {
+    let (Some(cap), Some(email)) = (cap, row.email.as_deref()) else { return Ok(None) };
+    let this = Claiming { source: letter::source(row), contact: row.contact, email };
+    let waits = eligibility::put_off(tx, row.workspace, cap, &[this], now)?;
+    Ok(waits.into_iter().next().flatten())
+}
+
+fn put_off(id: MessageId, reason: Reason, (until, now): (Timestamp, Timestamp)) -> Outcome {
+    let after = answers::until(until, now);
+    Outcome::wait(format!("message {id} waits: {}", reason.as_str()), after)
 }
 
 /// The row is not what it was when it was loaded: it is looked at again.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tidings_access::Cx;
+use tidings_delivery::eligibility::rules::Cap;
+use tidings_delivery::eligibility::{self, Claiming};
 use tidings_delivery::ledger::news::{About, News, announcement};
 use tidings_delivery::ledger::turned_away::{self, TurnedAway};
 use tidings_delivery::links::Source;
@@ -34,6 +36,8 @@ pub(super) struct Run {
     /// Who claims in it: this look at the batch, and nobody else ever.
     pub(super) claimant: String,
     pub(super) provider: &'static str,
+    /// What everybody is held to once more when he is claimed.
+    pub(super) cap: Option<Cap>,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +81,8 @@ pub(super) enum Try {
 pub(super) struct Written {
     pub(super) taken: Vec<Taken>,
     pub(super) claimed: Vec<i64>,
+    /// Until when those wait who were not claimed because they have had enough. It is still to be written down.
+    pub(super) put_off: Vec<(RecipientId, Timestamp)>,
     pub(super) uncertain: Vec<i64>,
     /// Whether the campaign is sending, if somebody was to be claimed.
     pub(super) sending: bool,
@@ -121,8 +127,12 @@ impl Entry {
             // Whoever changes a campaign and its recipients locks the campaign first, so that two cannot wait for each other.
             store::lock(tx, cx, campaign)?;
         }
+        let put_off = match which {
+            Try::First => self.put_off(tx, run, now)?,
+            Try::Again => Vec::new(),
+        };
         let taken = marks::accepted(tx, cx, &sorted.accepted, now)?;
-        let mut written = Written { taken, ..Written::default() };
+        let mut written = Written { taken, put_off, ..Written::default() };
         let mut failed = marks::refused(tx, cx, &sorted.refused, now)?;
         self.tell_turned_away(tx, run, &failed, now)?;
         let not_now = marks::not_now(tx, cx, &sorted.not_now, now)?;
@@ -156,6 +166,28 @@ impl Entry {
         Ok(written)
     }
 
+    /// Until when those wait who have had enough. It locks people, and whoever locks them does it before he changes their
+    /// rows.
+    fn put_off(
+        &self,
+        tx: &mut Tx<'_>,
+        run: &Run,
+        now: Timestamp,
+    ) -> Result<Vec<(RecipientId, Timestamp)>, DatabaseError> {
+        let Some(cap) = run.cap else { return Ok(Vec::new()) };
+        let rows = self.claims.iter().filter_map(|given| run.row(given.id));
+        let claiming = rows.map(|row| Claiming {
+            source: row.source(),
+            contact: row.contact,
+            email: row.email.as_deref().unwrap_or_default(),
+        });
+        let claiming: Vec<_> = claiming.collect();
+        let waits = eligibility::put_off(tx, run.campaign.workspace, cap, &claiming, now)?;
+        let waits = claiming.iter().zip(waits);
+        let put_off = waits.filter_map(|(one, until)| Some((one.source.id().into(), until?)));
+        Ok(put_off.collect())
+    }
+
     fn claim(
         &self,
         tx: &mut Tx<'_>,
@@ -172,7 +204,10 @@ impl Entry {
             claimant: &run.claimant,
             provider: run.provider,
         };
-        written.claimed = marks::claim(tx, &place, &self.claims, now)?;
+        let waits = |given: &&Given| written.put_off.iter().any(|(id, _)| id.get() == given.id);
+        let claims: Vec<Given> =
+            self.claims.iter().filter(|given| !waits(given)).cloned().collect();
+        written.claimed = marks::claim(tx, &place, &claims, now)?;
         written.sending = !written.claimed.is_empty() || {
             let sql = "SELECT 1 FROM campaigns WHERE id = $1 AND status = 'sending'";
             !tx.query(sql, &[Param::Int(run.campaign.id.get())])?.is_empty()

@@ -232,6 +232,7 @@ impl<'a> HandOver<'a> {
     pub(super) async fn commit(&mut self) -> Result<Written, StorageError> {
         let entry = std::mem::take(&mut self.entry);
         let written = self.worker.write(&self.run, entry).await?;
+        self.entry.later.extend_from_slice(&written.put_off);
         let asked = std::mem::take(&mut self.asked);
         self.taken += written.taken.len();
         for taken in &written.taken {

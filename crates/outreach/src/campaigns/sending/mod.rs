@@ -255,6 +255,7 @@ impl Worker {
             rows,
             claimant: self.claimant(),
             provider: self.sender.name(),
+            cap: relations.as_ref().and_then(|(_, _, relations)| relations.cap()),
         });
         let seen = Seen::of(&run.rows, cx.now());
         let mut entry = Entry { given_up: seen.given_up, later, ..Entry::default() };

@@ -1,6 +1,7 @@
 //! Batches on both engines, with a provider that says what it is told to say.
 
 mod answers;
+mod capped;
 mod consent;
 mod crash;
 mod logs;
