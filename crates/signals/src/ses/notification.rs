@@ -172,6 +172,13 @@ impl Notification {
                 recipients.push(Recipient { email, status, diagnostic });
             }
         }
+        if let Some(addressee) = addressee
+            && self.is_of_the_whole_mail()
+            && !recipients.iter().any(|known| known.email == *addressee)
+        {
+            // Of a mail that it threw away, SES names its sender instead.
+            return vec![alone(addressee)];
+        }
         if !recipients.is_empty() || named.is_some_and(|named| !named.is_empty()) {
             return recipients;
         }
@@ -181,6 +188,14 @@ impl Notification {
             (None, [only]) => vec![alone(only)],
             (None, _) => Vec::new(),
         }
+    }
+
+    /// What happens before anybody is asked to take it happens to everybody whom it was for.
+    fn is_of_the_whole_mail(&self) -> bool {
+        matches!(
+            self.kind,
+            SesEventType::Send | SesEventType::Reject | SesEventType::RenderingFailure
+        )
     }
 
     fn event_kind(&self, recipient: &Recipient) -> EventKind {
@@ -212,12 +227,8 @@ impl Notification {
     /// When it happened. The time of the mail is only that of what happens when it is sent.
     fn occurred_at(&self) -> Timestamp {
         let time = |name: &str| self.text(name)?.parse::<Timestamp>().ok();
-        let told = match self.kind {
-            SesEventType::Send | SesEventType::Reject | SesEventType::RenderingFailure => {
-                time("event_timestamp").or_else(|| time("mail_timestamp"))
-            }
-            _ => time("event_timestamp"),
-        };
+        let told = time("event_timestamp")
+            .or_else(|| if self.is_of_the_whole_mail() { time("mail_timestamp") } else { None });
         let sane = |at: &Timestamp| {
             *at > Timestamp::UNIX_EPOCH
                 && at.duration_since(self.received_at) < SignedDuration::from_hours(24)

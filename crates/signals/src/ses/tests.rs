@@ -13,7 +13,7 @@ use tidings_jobs::contracts::{Contract as _, SesWebhook};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, EmailAddress, Receipt};
 use tidings_people::suppression;
-use tidings_sql::DatabaseError;
+use tidings_sql::{DatabaseError, Param};
 use tidings_testbed::{Bed, each_store};
 
 use super::{PATIENCE, stray, worker};
@@ -35,21 +35,37 @@ each_store!(
     what_is_about_nobody_is_kept_and_suppresses_nobody,
     the_contract_and_the_envelope_are_one_event,
     what_breaks_its_contract_is_given_up,
+    what_the_provider_did_not_send_has_failed,
+    who_of_several_bounced_or_complained_is_told_apart,
+    feedback_of_an_identity_says_the_same_as_an_event,
+    who_is_on_the_list_of_the_provider_is_suppressed_here_too,
+    what_is_left_out_or_null_does_no_harm,
+    what_is_not_about_a_mail_changes_nothing,
 );
 
 const HAPPENED: &str = "2026-07-01T11:59:30.250Z";
 
-fn fixture(name: &str) -> Value {
+/// Fields, their nesting and their order are those of the documentation of SES; the people and ids are ours.
+fn written(name: &str) -> String {
     let path = format!("{}/tests/fixtures/{name}.json", env!("CARGO_MANIFEST_DIR"));
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    std::fs::read_to_string(path).unwrap()
+}
+
+fn fixture(name: &str) -> Value {
+    serde_json::from_str(&written(name)).unwrap()
 }
 
 fn envelope(id: &str, event: &Value) -> String {
+    envelope_around(id, &event.to_string())
+}
+
+fn envelope_around(id: &str, message: &str) -> String {
     let envelope = json!({
         "Type": "Notification",
         "MessageId": id,
         "TopicArn": "arn:aws:sns:eu-west-1:123456789012:ses-events",
-        "Message": event.to_string(),
+        "Subject": "Amazon SES Email Event Notification",
+        "Message": message,
         "Timestamp": "2026-07-01T11:59:59.900Z",
     });
     envelope.to_string()
@@ -64,10 +80,18 @@ struct World<'a> {
 
 impl<'a> World<'a> {
     async fn new(bed: &'a Bed) -> Self {
-        let cx = bed.cx().await;
+        Self::in_workspace(bed, bed.cx().await).await
+    }
+
+    /// In a workspace of its own. What is told afterwards is about its message, and not about that of another.
+    async fn in_workspace(bed: &'a Bed, cx: Cx) -> Self {
         let (ada, bob) = messages(bed, &cx).await;
         let world = Self { bed, cx, ada, bob };
-        world.run("UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob'").await;
+        world.run("UPDATE campaign_recipients SET ses_message_id = NULL").await;
+        let sql =
+            "UPDATE campaign_recipients SET ses_message_id = '0100018f-ses-bob' WHERE id = $1";
+        let name = world.cx.database().write(move |tx| tx.execute(sql, &[Param::Int(bob.id())]));
+        name.await.map_err(|error: DatabaseError| error).unwrap();
         // Only the provider looks who opens and clicks.
         world.run("UPDATE campaigns SET tracking = 0").await;
         world
@@ -90,9 +114,9 @@ impl<'a> World<'a> {
         worker.handle(&delivery).await
     }
 
-    /// Brings an event of the documentation twice.
+    /// Brings an event of the documentation twice, with the line break that SES puts at its end.
     async fn tell(&self, name: &str) {
-        let body = envelope(&format!("sns-{name}"), &fixture(name));
+        let body = envelope_around(&format!("sns-{name}"), &written(name));
         for _ in 0..2 {
             assert_eq!(self.take(&body, 1).await, Outcome::Done, "{name}");
         }
@@ -362,8 +386,132 @@ async fn the_contract_and_the_envelope_are_one_event(bed: &Bed) {
 
 async fn what_breaks_its_contract_is_given_up(bed: &Bed) {
     let world = World::new(bed).await;
-    for body in ["{", "[]", r#"{"contract":"nope","version":1}"#] {
-        let outcome = world.take(body, 1).await;
-        assert!(matches!(outcome, Outcome::Dead { .. }), "{body}: {outcome:?}");
+    let mut unknown = fixture("delivery");
+    unknown["eventType"] = "Teleported".into();
+    for (body, told) in [
+        ("{".to_owned(), ""),
+        ("[]".to_owned(), ""),
+        (r#"{"contract":"nope","version":1}"#.to_owned(), ""),
+        (envelope("sns-1", &unknown), "Message.eventType"),
+        // Without the envelope nobody can tell whether it came before.
+        (written("bounce-permanent"), "turn off raw message delivery"),
+        (envelope_around("sns-2", &written("received-in-a-bucket")), "publish to SNS"),
+    ] {
+        let outcome = world.take(&body, 1).await;
+        let Outcome::Dead { reason } = outcome else { panic!("{body}: {outcome:?}") };
+        assert!(reason.contains(told), "{reason}");
     }
+    assert!(stored(&world.cx).await.is_empty());
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+}
+
+/// Of a mail that it threw away, SES names as its destination whoever sent it.
+async fn what_the_provider_did_not_send_has_failed(bed: &Bed) {
+    for (name, said) in [
+        ("reject", "Bad content"),
+        ("rendering-failure", "Attribute 'name' is not present in the rendering data."),
+    ] {
+        let world = World::in_workspace(bed, bed.make_workspace(name).await).await;
+        world.tell(name).await;
+        let items = stored(&world.cx).await;
+        assert_eq!(items.len(), 1, "{name}");
+        assert_eq!(items[0].text("PK"), Some("SUB#bob@example.org"));
+        assert_eq!(items[0].text("reason"), Some(said));
+        assert_eq!(items[0].text("timestamp"), Some("2026-07-01T11:58:00.000Z"));
+        assert!(row(&world.cx, world.bob).await.starts_with("failed"), "{name}");
+        let counted = counts(&world.cx, &keys::sequence("spring")).await;
+        let expected = (i64::from(name == "reject"), i64::from(name != "reject"));
+        assert_eq!((counted.reject_count, counted.rendering_failure_count), expected);
+    }
+}
+
+async fn who_of_several_bounced_or_complained_is_told_apart(bed: &Bed) {
+    let world = World::new(bed).await;
+    world.tell("notification-complaint-without-report").await;
+    assert_eq!(world.is_suppressed("richard@example.org").await, Some("Complaint"));
+    assert_eq!(world.is_suppressed("bob@example.org").await, None);
+    assert!(row(&world.cx, world.bob).await.starts_with("pending"));
+    world.tell("notification-bounce-without-dsn").await;
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+    assert_eq!(world.is_suppressed("mary@example.org").await, None);
+    assert!(row(&world.cx, world.bob).await.starts_with("bounced"));
+    assert_eq!(stored(&world.cx).await.len(), 3);
+    let counted = counts(&world.cx, &keys::sequence("spring")).await;
+    assert_eq!((counted.bounce_count, counted.complaint_count), (1, 0), "a copy is not counted");
+}
+
+async fn feedback_of_an_identity_says_the_same_as_an_event(bed: &Bed) {
+    for (event, feedback) in [
+        ("delivery", "notification-delivery"),
+        ("bounce-permanent", "notification-bounce"),
+        ("complaint", "notification-complaint"),
+    ] {
+        let mut told = Vec::new();
+        for name in [event, feedback] {
+            let world = World::in_workspace(bed, bed.make_workspace(name).await).await;
+            world.tell(name).await;
+            let items = stored(&world.cx).await;
+            assert_eq!(items.len(), 1, "{name}");
+            let counted = counts(&world.cx, &keys::sequence("spring")).await;
+            let status = row(&world.cx, world.bob).await;
+            // However its time is written.
+            assert_eq!(items[0].text("timestamp"), Some(HAPPENED), "{name}");
+            let is_suppressed = world.is_suppressed("bob@example.org").await;
+            told.push((items[0].text("SK").map(str::to_owned), status, counted, is_suppressed));
+        }
+        assert_eq!(told[0], told[1], "{event}");
+    }
+}
+
+async fn who_is_on_the_list_of_the_provider_is_suppressed_here_too(bed: &Bed) {
+    for (name, kind) in
+        [("bounce-on-account-list", "Permanent"), ("complaint-on-account-list", "Complaint")]
+    {
+        let world = World::in_workspace(bed, bed.make_workspace(name).await).await;
+        world.tell(name).await;
+        assert_eq!(world.is_suppressed("bob@example.org").await, Some(kind));
+    }
+}
+
+async fn what_is_left_out_or_null_does_no_harm(bed: &Bed) {
+    let world = World::new(bed).await;
+    // In the same moment, so that there is nothing to wait for.
+    world.tell("delivery").await;
+    world.tell("click-without-tags").await;
+    world.tell("bounce-in-many-lines").await;
+    let items = stored(&world.cx).await;
+    let of = |kind| items.iter().find(|item| item.text("eventType") == Some(kind)).unwrap();
+    assert_eq!(of("click").text("linkUrl"), Some("https://shop.example/spring?a=1&b=2"));
+    let said = of("bounce").text("diagnostic").unwrap();
+    assert!(said.ends_with("\n550 5.1.1 a slip of the pen."), "{said}");
+    assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
+}
+
+async fn what_is_not_about_a_mail_changes_nothing(bed: &Bed) {
+    let world = World::new(bed).await;
+    let said = "You have chosen to subscribe to the topic.";
+    let confirmation = json!({
+        "Type": "SubscriptionConfirmation",
+        "MessageId": "sns-1",
+        "Token": "2336412f",
+        "TopicArn": "arn:aws:sns:eu-west-1:123456789012:ses-events",
+        "Message": said,
+        "SubscribeURL": "https://sns.eu-west-1.amazonaws.com/?Action=ConfirmSubscription&Token=2336412f",
+        "Timestamp": "2026-07-01T11:59:59.900Z",
+        "SignatureVersion": "1",
+        "Signature": "EXAMPLE",
+        "SigningCertURL": "https://sns.eu-west-1.amazonaws.com/SimpleNotificationService-0000.pem",
+    });
+    let announced = "Successfully validated SNS topic for Amazon SES event publishing.";
+    let succeeded =
+        json!({ "notificationType": "AmazonSnsSubscriptionSucceeded", "message": said });
+    for body in [
+        confirmation.to_string(),
+        envelope_around("sns-2", announced),
+        envelope("sns-3", &succeeded),
+        envelope_around("sns-4", &written("subscription")),
+    ] {
+        assert_eq!(world.take(&body, 1).await, Outcome::Done);
+    }
+    assert!(stored(&world.cx).await.is_empty());
 }
