@@ -13,5 +13,5 @@ mod trouble;
 pub use connection::{Missing, Settings};
 pub use dynamodb::{DynamoDb, DynamoOutbox, DynamoTimers, TRIMMED_METRIC, Workspaces};
 pub use lambda::run_lambda;
-pub use ses::{Ses, SesSettings};
+pub use ses::{Ses, SesAccount, SesSettings};
 pub use sqs::Sqs;

@@ -20,7 +20,7 @@ use aws_sdk_sesv2::error::{BoxError, DisplayErrorContext, ProvideErrorMetadata};
 use aws_sdk_sesv2::operation::send_email::SendEmailError;
 use aws_sdk_sesv2::primitives::Blob;
 use aws_sdk_sesv2::types::{
-    Destination, EmailContent, MessageTag, RawMessage, SuppressionListReason,
+    Destination, EmailContent, MessageTag, RawMessage, SendQuota, SuppressionListReason,
 };
 use tidings_kernel::{
     Accepted, EmailAddress, Mail, ProviderSuppressions, SendError, Sender, SuppressedFor,
@@ -46,6 +46,17 @@ pub struct SesSettings {
     pub configuration_set: Option<String>,
 }
 
+/// What SES lets the account do.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SesAccount {
+    /// It may be paused, by AWS or by its owner.
+    pub sends: bool,
+    /// Then it writes to nobody but addresses that were verified.
+    pub is_in_sandbox: bool,
+    /// How many messages a second it takes. SES counts each recipient as one.
+    pub per_second: Option<f64>,
+}
+
 impl Ses {
     /// Region, credentials and endpoint come from where the SDK looks for them. Nothing is asked of the server.
     pub async fn connect(settings: SesSettings) -> Self {
@@ -62,11 +73,14 @@ impl Ses {
         Self { client: Client::from_conf(config), configuration_set: settings.configuration_set }
     }
 
-    /// Whether SES answers us, and lets us send.
-    pub async fn check(&self) -> Result<(), String> {
+    /// Asks SES about the account, which also shows whether it answers us.
+    pub async fn account(&self) -> Result<SesAccount, String> {
         match self.client.get_account().send().await {
-            Ok(account) if account.sending_enabled() => Ok(()),
-            Ok(_) => Err("SES has paused the sending of this account".to_owned()),
+            Ok(account) => Ok(SesAccount {
+                sends: account.sending_enabled(),
+                is_in_sandbox: !account.production_access_enabled(),
+                per_second: account.send_quota().map(SendQuota::max_send_rate),
+            }),
             Err(error) => Err(DisplayErrorContext(error).to_string()),
         }
     }

@@ -6,7 +6,7 @@ use aws_sdk_sesv2::config::{Credentials, SharedCredentialsProvider};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
-use tidings_aws::{Ses, SesSettings};
+use tidings_aws::{Ses, SesAccount, SesSettings};
 use tidings_kernel::{Lane, Mail, SendError, Sender as _, SuppressedFor};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -230,5 +230,22 @@ async fn a_sender_that_is_not_verified_is_refused_and_a_verified_one_is_not() {
     let _ = known.create_email_identity().email_identity("shop@example.org").send().await;
     let accepted = ses.send(&mail("shop@example.org")).await.unwrap();
     assert!(accepted.provider_id.is_some());
-    ses.check().await.unwrap();
+    let account = ses.account().await.unwrap();
+    let expected = SesAccount { sends: true, is_in_sandbox: false, per_second: Some(14.0) };
+    assert_eq!(account, expected);
+}
+
+#[tokio::test]
+async fn an_account_says_what_it_may_do() {
+    let (endpoint, mut requests) = server(Some(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 133\r\nconnection: close\r\n\r\n\
+         {\"ProductionAccessEnabled\":false,\"SendingEnabled\":false,\
+         \"SendQuota\":{\"Max24HourSend\":200.0,\"MaxSendRate\":1.0,\"SentLast24Hours\":3.0}} ",
+    ))
+    .await;
+    let account = ses(endpoint).account().await.unwrap();
+    let expected = SesAccount { sends: false, is_in_sandbox: true, per_second: Some(1.0) };
+    assert_eq!(account, expected);
+    let asked = requests.recv().await.unwrap();
+    assert!(asked.starts_with("GET /v2/email/account HTTP/1.1\r\n"), "{asked}");
 }

@@ -32,3 +32,30 @@ fn a_wrong_clock_is_noticed() {
     check("1970-01-01T00:10:00Z", None, State::Fail);
     check("2199-01-01T00:00:00Z", None, State::Fail);
 }
+
+#[cfg(feature = "aws")]
+#[test]
+fn what_ses_allows_is_compared_with_what_is_wanted() {
+    #[track_caller]
+    fn check(
+        sends: bool,
+        is_in_sandbox: bool,
+        per_second: Option<f64>,
+        expected: &[(State, &str)],
+    ) {
+        let account = tidings_aws::SesAccount { sends, is_in_sandbox, per_second };
+        let findings = super::mail::judge_ses(account, 14);
+        assert_eq!(findings.len(), expected.len(), "{findings:?}");
+        for (finding, (state, said)) in findings.iter().zip(expected) {
+            assert_eq!(finding.state, *state, "{finding:?}");
+            assert!(finding.message.contains(said), "{finding:?}");
+        }
+    }
+    let well = [(State::Ok, "lets this account send")];
+    check(true, false, Some(14.0), &well);
+    check(true, false, None, &well);
+    let slow = (State::Warn, "mail.rate_per_second is 14, and SES takes 1 a second");
+    check(true, false, Some(1.0), &[slow]);
+    check(true, true, Some(1.0), &[(State::Warn, "sandbox"), slow]);
+    check(false, true, Some(1.0), &[(State::Fail, "paused")]);
+}

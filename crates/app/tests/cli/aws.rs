@@ -78,6 +78,19 @@ fn messages_come_through_dynamodb_postgresql_and_sqs() {
 }
 
 #[test]
+fn the_doctor_asks_ses_what_the_account_may_do() {
+    let mut world = World::new();
+    world.ok(&["bootstrap"]);
+    world.set("AWS_REGION", "eu-central-1");
+    world.set("AWS_SECRET_ACCESS_KEY", "test");
+    let _received = crate::providers::over_ses(&mut world);
+    let said = |world: &World| world.ok(&["doctor", "--set", "http.listen=127.0.0.1:0"]);
+    assert!(said(&world).contains("SES answers, and lets this account send"));
+    world.set("TIDINGS_MAIL__RATE_PER_SECOND", "200");
+    assert!(said(&world).contains("mail.rate_per_second is 200, and SES takes 14 a second"));
+}
+
+#[test]
 fn looking_makes_no_tables() {
     let (world, _server) = on_dynamodb();
     for command in [&["get", "main", "a", "b"][..], &["query", "main", "a"], &["scan", "main"]] {
