@@ -25,7 +25,8 @@ struct Story {
 }
 
 impl Story {
-    fn begin(world: World, received: Received) -> Self {
+    fn begin(mut world: World, received: Received) -> Self {
+        world.set("TIDINGS_DATA__TTL_DAYS", "30");
         let key = world.ok(&["bootstrap", "--client", "shop"]).trim_end().to_owned();
         let server = world.serve(&[]);
         Self { world, server, key, received }
@@ -215,6 +216,7 @@ fn a_campaign_reaches_who_can_be_reached(story: &Story) {
         "audience": "news",
         "filter": {"tag": "vip"},
         "subject": "Spring, {{ firstName }}",
+        "preview_text": "In bloom",
         "html": "<p><a href=\"https://example.org/spring\">Look</a> <a href=\"{{ unsubscribeUrl }}\">no</a></p>",
     });
     let preview = story.ok("POST", "/v1/campaigns/preview", &spring);
@@ -229,7 +231,9 @@ fn a_campaign_reaches_who_can_be_reached(story: &Story) {
     let received = (story.received)();
     assert_eq!(received.len(), 2, "{received:?}");
     let spring = received.iter().find(|mail| mail.contains("Subject: Spring, Ben")).unwrap();
-    assert!(spring.contains("/t/c/"), "links are tracked: {spring}");
+    for part in ["/t/c/", "In bloom"] {
+        assert!(spring.contains(part), "{part} is missing in {spring}");
+    }
 
     let sent = story.get("/v1/campaigns/spring/recipients?status=sent");
     let recipient = &sent["data"][0];
@@ -277,6 +281,18 @@ fn one_click_is_enough(story: &Story) {
     assert_eq!((story.received)().len(), received.len());
 }
 
+/// Whatever wrote it, what was sent and what happened to it goes when its time is over.
+fn what_can_expire_does(story: &Story) {
+    let events = story.world.ok(&["items", "scan", "events"]);
+    let events = events.lines().filter(|item| item.contains("\"SK\":\"EVT#"));
+    let sent = story.world.ok(&["items", "query", "main", &format!("SUB#{BEN}")]);
+    let sent = sent.lines().filter(|item| item.contains("\"SK\":\"SENT#"));
+    assert!(events.clone().count() > 5 && sent.clone().count() == 1);
+    for item in events.chain(sent) {
+        assert!(item.contains("\"ttl\":"), "{item}");
+    }
+}
+
 /// Who is erased is nowhere, and still not written to.
 fn erasing_leaves_the_hash(story: &Story, message: &Value) {
     let erased = story.ok("DELETE", &format!("/v1/contacts/{ADA}"), &Value::Null);
@@ -303,6 +319,7 @@ fn tell(world: World, received: Received) {
     the_next_is_skipped(&story, 1);
     a_campaign_reaches_who_can_be_reached(&story);
     one_click_is_enough(&story);
+    what_can_expire_does(&story);
     erasing_leaves_the_hash(&story, &message);
     // Nothing was given up on the way.
     let queues = story.world.ok(&["queues", "list"]);

@@ -473,6 +473,7 @@ async fn who_is_on_the_list_of_the_provider_is_suppressed_here_too(bed: &Bed) {
     }
 }
 
+/// And an address is the same however a server spells it.
 async fn what_is_left_out_or_null_does_no_harm(bed: &Bed) {
     let world = World::new(bed).await;
     // In the same moment, so that there is nothing to wait for.
@@ -484,6 +485,7 @@ async fn what_is_left_out_or_null_does_no_harm(bed: &Bed) {
     assert_eq!(of("click").text("linkUrl"), Some("https://shop.example/spring?a=1&b=2"));
     let said = of("bounce").text("diagnostic").unwrap();
     assert!(said.ends_with("\n550 5.1.1 a slip of the pen."), "{said}");
+    assert!(row(&world.cx, world.bob).await.starts_with("bounced"));
     assert_eq!(world.is_suppressed("bob@example.org").await, Some("Permanent"));
 }
 

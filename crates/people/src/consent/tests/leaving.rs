@@ -26,6 +26,7 @@ each_store! {
     the_first_date_of_leaving_stays,
     who_comes_back_to_one_list_has_not_come_back_to_the_others,
     coming_back_to_everything_brings_all_that_was_there,
+    coming_back_lifts_no_suppression,
     who_left_an_audience_can_come_back_for_one_client,
     every_real_change_has_its_proof,
     what_died_half_way_is_finished_by_a_repeat,
@@ -184,6 +185,28 @@ async fn coming_back_to_everything_brings_all_that_was_there(bed: &Bed) {
     assert_eq!(status(&cx).await, [Status::Subscribed]);
     assert!(!come_back(&later(bed).await, Scope::Global).await.changed);
     assert!(!is_marked(&cx).await);
+}
+
+async fn coming_back_lifts_no_suppression(bed: &Bed) {
+    let cx = bed.cx().await;
+    let news = audience(&cx, "news", false).await;
+    subscribe(&cx, &news, None, By::Person).await;
+    let bounce = suppression::Suppress {
+        email: email("ada@example.org"),
+        kind: suppression::Kind::Permanent,
+        reason: suppression::Reason::clipped("General"),
+        source: None,
+        note: None,
+        at: cx.now(),
+    };
+    suppression::suppress(&cx, bounce).await.unwrap();
+    for scope in [Scope::Global, Scope::Audience(news.id)] {
+        leave(&later(bed).await, scope).await;
+        come_back(&later(bed).await, scope).await;
+        let status = suppression::status(&cx, &email("ada@example.org")).await.unwrap();
+        assert!(status.suppression.is_some(), "{scope:?}");
+        assert_eq!(profile(&cx).await.unwrap().get("suppressed"), Some(&true.into()), "{scope:?}");
+    }
 }
 
 async fn who_left_an_audience_can_come_back_for_one_client(bed: &Bed) {

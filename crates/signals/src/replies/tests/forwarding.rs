@@ -28,6 +28,7 @@ each_store!(
     an_address_that_changed_gets_nothing_twice,
     what_others_write_is_no_template,
     a_reply_is_passed_on_with_its_html_and_its_files,
+    lines_of_a_head_that_are_folded_or_come_first_mislead_nobody,
     a_workspace_says_itself_to_whom_its_replies_go,
     an_erasure_clears_what_was_passed_on,
     an_erasure_stops_what_was_not_passed_on_yet,
@@ -261,6 +262,28 @@ async fn an_address_that_changed_gets_nothing_twice(bed: &Bed) {
     let elsewhere = World::replies_on(bed.access.clone(), "new@shop.example");
     assert_eq!(elsewhere.receive(&world.cx, &mail).await.unwrap(), Received::Before);
     assert_eq!(world.forwarded().await.len(), 1);
+}
+
+/// Signatures name `From:` before it comes, and a long name goes on in the next line.
+async fn lines_of_a_head_that_are_folded_or_come_first_mislead_nobody(bed: &Bed) {
+    let world = World::new(bed).await;
+    let signed =
+        "DKIM-Signature: v=1; a=rsa-sha256; d=example.org; h=\r\n From:To:Reply-To;\r\n b=From\r\n";
+    let mail = String::from_utf8(world.mail("").await).unwrap();
+    let folded =
+        "From: =?utf-8?q?Countess_of_Lovelace=2C?=\r\n =?utf-8?q?_Ada?=\r\n <ada@example.org>\r\n";
+    let mail = mail.replace("From: Bob <ada@example.org>\r\n", &format!("{signed}{folded}"));
+    assert!(mail.contains(folded));
+    assert_eq!(world.receive(mail.as_bytes()).await, Received::Reply);
+    world.work().await;
+    let sent = world.sent().await;
+    let (head, body) = sent[0].split_once("\r\n\r\n").unwrap();
+    for line in ["From: \"Orders\" <orders@shop.example>", "Reply-To: <ada@example.org>"] {
+        assert_eq!(head.matches(line).count(), 1, "{head}");
+    }
+    assert_eq!(head.matches("From:").count(), 1, "{head}");
+    assert!(!head.contains("DKIM-Signature") && !head.contains("Countess"), "{head}");
+    assert!(body.contains("ada@example.org wrote:"), "{body}");
 }
 
 async fn a_workspace_says_itself_to_whom_its_replies_go(bed: &Bed) {
