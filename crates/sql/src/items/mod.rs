@@ -156,7 +156,7 @@ impl WorkspaceItems {
         let now = self.items.clock.now();
         let keys = keys.iter().map(|key| RowKey::new(table, self.workspace.as_str(), key));
         let found = self.items.looks.get(table, keys.collect()).await?;
-        found.into_iter().map(|json| reads::lasting(table, json, now)).collect()
+        found.into_iter().map(|json| reads::lasting(table, json.as_deref(), now)).collect()
     }
 
     fn over_snapshot<T>(

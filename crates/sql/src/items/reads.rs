@@ -26,10 +26,10 @@ pub(super) fn is_small(query: &Query) -> bool {
 /// The item of a row, if there is one and it is not past its time.
 pub(super) fn lasting(
     table: &Table,
-    json: Option<String>,
+    json: Option<&str>,
     now: jiff::Timestamp,
 ) -> Result<Option<Item>, StoreError> {
-    let item = json.as_deref().map(from_json).transpose()?;
+    let item = json.map(from_json).transpose()?;
     Ok(item.filter(|item| !table.is_expired(item, now)))
 }
 
@@ -48,7 +48,7 @@ impl Reader<'_, '_> {
         let keys: Vec<_> = keys.iter().map(|key| RowKey::new(table, self.workspace, key)).collect();
         let found = rows::load(self.tx, table, &keys.iter().collect::<Vec<_>>());
         let found = found.map_err(store_error)?.into_iter();
-        found.map(|json| lasting(table, json, self.now)).collect()
+        found.map(|json| lasting(table, json.as_deref(), self.now)).collect()
     }
 
     pub(super) fn query(&mut self, query: &Query) -> Result<Page, StoreError> {
