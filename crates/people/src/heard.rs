@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::{ClientId, Cx};
 use tidings_jobs::contracts::{Contract as _, Object, Origin, SequenceEvent};
 use tidings_kernel::{EmailAddress, Outgoing, hex, queues};
-use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Tx};
 
 use crate::consent::AudienceId;
 use crate::consent::proof::Action;
@@ -80,10 +80,7 @@ pub fn tell(tx: &mut Tx<'_>, cx: &Cx, heard: &Heard) -> Result<(), DatabaseError
 
 /// A message that is sent if the transaction is committed.
 pub(crate) fn enqueue(tx: &mut Tx<'_>, cx: &Cx, message: &Outgoing) -> Result<(), DatabaseError> {
-    tx.enqueue(message, cx.now()).map_err(|error| match error {
-        EnqueueError::Database(error) => error,
-        EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
-    })
+    Ok(tx.enqueue(message, cx.now())?)
 }
 
 /// One for each time that an address is suppressed anew.

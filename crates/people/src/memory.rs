@@ -3,7 +3,7 @@
 //! What was said for a while gives way to the rest when its time is over, and nobody writes the item then: it says beforehand what counts from when on (`later`). Not here: what follows from events (`leads`).
 
 use jiff::Timestamp;
-use tidings_kernel::{Item, Value};
+use tidings_kernel::{Item, Value, tables};
 
 /// The attribute with what counts later: a list, the earliest first, each with the second `from` which on it does, and its `value`.
 pub const LATER: &str = "later";
@@ -24,12 +24,27 @@ pub fn value(item: &Item, now: Timestamp) -> Option<&Value> {
     counts.unwrap_or_else(|| item.get("value"))
 }
 
+/// From when on a memory says something else, or nothing, although nobody writes it: the earliest such time to come.
+pub fn until(item: &Item, now: Timestamp) -> Option<Timestamp> {
+    let later = match item.get(LATER) {
+        Some(Value::L(later)) => later.as_slice(),
+        _ => &[],
+    };
+    let from = later.iter().filter_map(|one| match one {
+        Value::M(one) => one.get("from")?.as_number()?.to_i64(),
+        _ => None,
+    });
+    let times = from.chain(tables::MEMORY.expires_at(item));
+    let to_come = times.filter(|second| *second > now.as_second());
+    to_come.min().and_then(|second| Timestamp::from_second(second).ok())
+}
+
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use tidings_kernel::{Item, Value};
+    use tidings_kernel::{Item, Value, tables};
 
-    use super::{LATER, value};
+    use super::{LATER, until, value};
 
     #[test]
     fn what_counts_follows_from_the_time() {
@@ -47,6 +62,16 @@ mod tests {
         assert_eq!(
             [9, 10, 19, 20].map(|second| told(&item, second)),
             ["stated", "borrowed", "borrowed", "derived"]
+        );
+        let changes = |item: &Item, second| {
+            let at = Timestamp::from_second(second).unwrap();
+            until(item, at).map(Timestamp::as_second)
+        };
+        assert_eq!(changes(&plain, 1), None);
+        let ends = item.with(tables::MEMORY.ttl.unwrap(), 30);
+        assert_eq!(
+            [9, 10, 20, 29, 30].map(|second| changes(&ends, second)),
+            [Some(10), Some(20), Some(30), Some(30), None]
         );
     }
 }

@@ -4,10 +4,11 @@
 //! Not here: in which segments somebody is (`outreach::segments`). The message names people and nothing else: what is known
 //! of them is loaded by whoever works on it, and so a message too many does no harm.
 
+use jiff::Timestamp;
 use tidings_access::Cx;
 use tidings_jobs::contracts::{Contract as _, SegmentCheck};
-use tidings_kernel::{Outgoing, queues};
-use tidings_sql::{Among, DatabaseError, EnqueueError, Param, Tx};
+use tidings_kernel::{Outgoing, Timer, TimerChange, queues};
+use tidings_sql::{Among, DatabaseError, Param, Tx};
 
 use crate::contacts::ContactId;
 
@@ -56,6 +57,25 @@ pub async fn to_check_partitions(
     Ok(messages(cx, &found))
 }
 
+/// These people are looked at again at a time, each at his own, although nothing happens then. For the same person and reason the last
+/// time that was said counts.
+pub fn look_again(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    reason: &str,
+    people: impl Iterator<Item = (ContactId, Timestamp)>,
+) -> Result<(), DatabaseError> {
+    let timers = people.flat_map(|(contact, due)| {
+        let key = format!("segments/{contact}/{reason}");
+        messages(cx, &[contact]).into_iter().map(move |Outgoing { body, .. }| {
+            let (key, queue) = (key.clone(), &queues::SEGMENT_PROCESSING);
+            TimerChange::Arm(Timer { key, due, queue, body })
+        })
+    });
+    let timers: Vec<_> = timers.collect();
+    Ok(tx.change_timers(cx.workspace(), &timers)?)
+}
+
 /// For those who know that there is a segment.
 pub(crate) fn messages(cx: &Cx, contacts: &[ContactId]) -> Vec<Outgoing> {
     let message = |some: &[ContactId]| {
@@ -69,10 +89,7 @@ pub(crate) fn messages(cx: &Cx, contacts: &[ContactId]) -> Vec<Outgoing> {
 
 /// Leaves if the transaction is committed.
 pub fn send(tx: &mut Tx<'_>, cx: &Cx, message: &Outgoing) -> Result<(), DatabaseError> {
-    tx.enqueue(message, cx.now()).map_err(|error| match error {
-        EnqueueError::Database(error) => error,
-        EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
-    })
+    Ok(tx.enqueue(message, cx.now())?)
 }
 
 fn workspace(cx: &Cx) -> Param<'static> {

@@ -122,7 +122,7 @@ pub fn mark(
                 let body = transactional::envelope(id.into(), row.int(1)?.into(), row.text(2)?)?;
                 let queue = transactional::queue_of(row.optional_text(3)?);
                 let message = Outgoing::new(queue, body);
-                tx.enqueue(&message, now).map_err(transactional::in_database)?;
+                tx.enqueue(&message, now)?;
             }
             // An id may come with what says nothing else of the sending.
             if mark.is_some_and(|(mark, _)| mark.status().is_some())
@@ -168,7 +168,7 @@ pub fn log_recipient(
     let body = contract.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
     let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body);
-    tx.enqueue(&message, now).map_err(transactional::in_database)
+    Ok(tx.enqueue(&message, now)?)
 }
 
 fn changes(mark: Option<Mark>, facts: &Facts) -> String {

@@ -12,7 +12,6 @@ use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Tx};
 
 use super::Source;
-use crate::transactional::in_database;
 
 /// The most characters that are told of what a server said.
 const MAX_SAID: usize = 1_000;
@@ -59,5 +58,5 @@ pub fn tell(
     };
     let body = webhook.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
-    tx.enqueue(&Outgoing::new(&queues::SES_WEBHOOKS, body), now).map_err(in_database)
+    Ok(tx.enqueue(&Outgoing::new(&queues::SES_WEBHOOKS, body), now)?)
 }

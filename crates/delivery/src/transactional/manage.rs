@@ -6,7 +6,7 @@ use tidings_access::{Change, ClientId, Cx, Limit, Page, StorageError};
 use tidings_jobs::contracts::{Contract as _, TransactionalEmail};
 use tidings_kernel::{EmailAddress, TimerChange};
 use tidings_people::contacts::{ERASED_KEY, with_person};
-use tidings_sql::{DatabaseError, EnqueueError, Param, Tx};
+use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::reminder;
 use super::store::{self, SELECT};
@@ -213,7 +213,7 @@ fn cancelled(
         .between(json!({ "status": before }), json!({ "status": "cancelled" }));
     cx.record_change(tx, &change)?;
     let timer = TimerChange::Cancel(timer_key(id));
-    tx.change_timer(cx.workspace(), &timer).map_err(in_database)
+    Ok(tx.change_timer(cx.workspace(), &timer)?)
 }
 
 pub(super) fn tell_reminder(
@@ -300,12 +300,4 @@ pub(crate) fn envelope(
         metadata: None,
     };
     contract.to_body().map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))
-}
-
-/// What we put into a message is always something that a queue can carry.
-pub(crate) fn in_database(error: EnqueueError) -> DatabaseError {
-    match error {
-        EnqueueError::Database(error) => error,
-        EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
-    }
 }

@@ -9,7 +9,7 @@ use tidings_kernel::Outgoing;
 use tidings_sql::{DatabaseError, Param, Tx};
 
 use super::copies::{self, LateCopy};
-use super::manage::{envelope, in_database};
+use super::manage::envelope;
 use super::store::Sendable;
 use super::{MessageId, Status};
 use crate::ledger::answers::{LEASE, MOST_REFUSALS, Refusal, not_now};
@@ -85,7 +85,7 @@ pub(super) fn accepted(
         // Whoever called it uncertain has acknowledged its message in the queue. If we die now, somebody else logs it.
         let body = envelope(row.id, row.client, &row.key)?;
         let message = Outgoing::new(row.purpose.queue(), body);
-        tx.enqueue(&message, now).map_err(in_database)?;
+        tx.enqueue(&message, now)?;
     }
     Ok(taken)
 }
@@ -139,7 +139,7 @@ pub(super) fn refused(
         // Whoever called it uncertain has acknowledged its message in the queue, so it needs another one.
         let body = envelope(row.id, row.client, &row.key)?;
         let message = Outgoing::new(row.purpose.queue(), body);
-        tx.enqueue(&message, now).map_err(in_database)?;
+        tx.enqueue(&message, now)?;
     }
     Ok(became)
 }

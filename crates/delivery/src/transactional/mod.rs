@@ -33,11 +33,11 @@ use tidings_access::ClientId;
 
 pub use accept::{AcceptError, Accepted, Messages, Preview};
 pub use copies::{CopyStatus, LateCopy};
+pub(crate) use manage::envelope;
 pub use manage::{
     CancelError, Find, FindError, Found, Happened, List, MAX_REASON, cancel, cancel_queued_of,
     history, list, show, uncertain,
 };
-pub(crate) use manage::{envelope, in_database};
 pub(crate) use purpose::queue_of;
 pub(crate) use reminder::tell as tell_reminder;
 pub use request::{

@@ -6,7 +6,6 @@ use tidings_jobs::contracts::{Contract as _, ReminderStep, ReminderTask};
 use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::manage::in_database;
 use super::store::Sendable;
 
 /// Nothing is done for a message that is no reminder.
@@ -24,7 +23,7 @@ pub(crate) fn tell(
     step.message_id = Some(message);
     let body = step.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
-    tx.enqueue(&Outgoing::new(&queues::REMINDER_STEPS, body), now).map_err(in_database)
+    Ok(tx.enqueue(&Outgoing::new(&queues::REMINDER_STEPS, body), now)?)
 }
 
 pub(super) fn tell_of(

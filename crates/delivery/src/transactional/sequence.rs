@@ -7,7 +7,6 @@ use tidings_kernel::{Outgoing, queues};
 use tidings_sql::{DatabaseError, Tx};
 
 use super::MessageId;
-use super::manage::in_database;
 use super::purpose::Purpose;
 
 /// Nothing is done for a message that is no step of a walk.
@@ -22,5 +21,5 @@ pub(super) fn tell_skipped(
     step.message_id = Some(message.get());
     let body = step.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
-    tx.enqueue(&Outgoing::new(&queues::SEQUENCE_STEPS, body), cx.now()).map_err(in_database)
+    Ok(tx.enqueue(&Outgoing::new(&queues::SEQUENCE_STEPS, body), cx.now())?)
 }

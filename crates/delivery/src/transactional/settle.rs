@@ -5,7 +5,7 @@ use tidings_access::{Change, Cx};
 use tidings_kernel::Outgoing;
 use tidings_sql::{DatabaseError, Param, Tx};
 
-use super::manage::{Find, FindError, MAX_REASON, envelope, in_database, load, tell_reminder};
+use super::manage::{Find, FindError, MAX_REASON, envelope, load, tell_reminder};
 use super::news::{self, About, News};
 use super::purpose::queue_of;
 use super::{Message, MessageId, Status};
@@ -86,7 +86,7 @@ pub async fn settle(cx: &Cx, cmd: Settle) -> Result<Message, SettleError> {
             let key = rows.first().ok_or(DatabaseError::NoRow)?.text(0)?.to_owned();
             let body = envelope(before.id, before.client, &key)?;
             let queue = queue_of(before.sequence_id.as_deref());
-            tx.enqueue(&Outgoing::new(queue, body), within.now()).map_err(in_database)?;
+            tx.enqueue(&Outgoing::new(queue, body), within.now()).map_err(DatabaseError::from)?;
         }
         Ok(load(tx, &within, cmd.message).map_err(missing)?.message)
     });

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use tidings_access::Slug;
 use tidings_kernel::{EmailAddress, Value};
 use tidings_people::contacts::Profile;
@@ -23,6 +24,8 @@ pub struct Facts {
     pub others: Vec<Profile>,
     /// Features and memory.
     pub derived: BTreeMap<Subject, Value>,
+    /// From when on a memory says something else although nothing happens.
+    pub until: Option<Timestamp>,
 }
 
 impl Facts {

@@ -460,8 +460,11 @@ pub(super) async fn add_items(
             let keys = people.iter().map(|one| Some(Key::new(one.organization.clone()?, &*sort)));
             let found = get_all(items, &tables::MEMORY, keys.collect()).await?;
             for (one, item) in people.iter_mut().zip(found) {
-                let value = item.as_ref().and_then(|item| memory::value(item, cx.now()));
+                let Some(item) = item else { continue };
+                let value = memory::value(&item, cx.now());
                 one.facts.derived.extend(value.map(|value| (subject.clone(), value.clone())));
+                let ends = memory::until(&item, cx.now());
+                one.facts.until = one.facts.until.into_iter().chain(ends).min();
             }
         }
     }

@@ -415,7 +415,7 @@ pub(super) fn put_on_queue(
     let body = contract.to_body();
     let body = body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))?;
     let message = Outgoing::new(&queues::CAMPAIGN_EMAIL, body).delayed(after);
-    tx.enqueue(&message, cx.now()).map_err(store::in_database)
+    Ok(tx.enqueue(&message, cx.now())?)
 }
 
 /// Marks a batch as done and counts its recipients, if they all have their end and it is not done yet.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tidings_access::{Actor, ClientId, Cx};
 use tidings_jobs::contracts::{CampaignStep, Contract as _};
 use tidings_kernel::{Outgoing, Timer, TimerChange, queues};
-use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
 
 use super::life::{Command, Move, State, decide};
 use super::pace::{Limits, Pace};
@@ -529,7 +529,7 @@ pub(super) fn set_schedule(
 /// A worker will look at it.
 pub(super) fn step(tx: &mut Tx<'_>, cx: &Cx, id: CampaignId) -> Result<(), DatabaseError> {
     let message = Outgoing::new(&queues::CAMPAIGN_STEPS, step_body(id)?);
-    tx.enqueue(&message, cx.now()).map_err(in_database)
+    Ok(tx.enqueue(&message, cx.now())?)
 }
 
 /// A worker will look at it then, and not before: of one campaign there is one timer.
@@ -545,7 +545,7 @@ pub(super) fn step_at(
 }
 
 fn change_timer(tx: &mut Tx<'_>, cx: &Cx, change: &TimerChange) -> Result<(), DatabaseError> {
-    tx.change_timer(cx.workspace(), change).map_err(in_database)
+    Ok(tx.change_timer(cx.workspace(), change)?)
 }
 
 fn timer_key(id: CampaignId) -> String {
@@ -555,14 +555,6 @@ fn timer_key(id: CampaignId) -> String {
 fn step_body(id: CampaignId) -> Result<String, DatabaseError> {
     let body = CampaignStep { campaign_id: id.get() }.to_body();
     body.map_err(|error| DatabaseError::Statement(std::sync::Arc::new(error)))
-}
-
-/// What we put into a message is always something that a queue can carry.
-pub(super) fn in_database(error: EnqueueError) -> DatabaseError {
-    match error {
-        EnqueueError::Database(error) => error,
-        EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
-    }
 }
 
 /// A change of a campaign's status.

@@ -12,7 +12,7 @@ use serde_json::json;
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, StoreError};
 use tidings_people::contacts::ContactId;
-use tidings_people::segments::send;
+use tidings_people::segments::{look_again, send};
 use tidings_sql::{Among, DatabaseError, Dialect, Param, Tx};
 
 use super::store::{self, workspace};
@@ -151,6 +151,7 @@ fn commit(
     if !claim(tx, cx, looked)? {
         return Err(Stop::Moved);
     }
+    come_back(tx, cx, looked, progress)?;
     let inside = rows_of(tx, looked)?;
     let mut moved = Vec::new();
     for segment in segments {
@@ -198,6 +199,22 @@ fn claim(tx: &mut Tx<'_>, cx: &Cx, looked: &[Looked]) -> Result<bool, DatabaseEr
         }
     };
     Ok(claimed.len() == looked.len())
+}
+
+/// What is remembered may be for a while: then they are looked at when that is over. A page of a build has asked what one segment asks,
+/// and so is no reason to forget what another one waits for.
+fn come_back(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    looked: &[Looked],
+    progress: Option<&Progress>,
+) -> Result<(), DatabaseError> {
+    let reason = progress.map_or_else(|| "all".to_owned(), |step| step.segment.to_string());
+    let people = looked.iter().filter_map(|one| {
+        let until = one.known.as_ref()?.facts.until?;
+        Some((ContactId::from(one.id), until))
+    });
+    look_again(tx, cx, &reason, people)
 }
 
 /// In which segments they are, by segment.

@@ -100,6 +100,16 @@ pub enum EnqueueError {
     Database(#[from] DatabaseError),
 }
 
+/// For those who put together what they send themselves: it is always something that a queue can carry.
+impl From<EnqueueError> for DatabaseError {
+    fn from(error: EnqueueError) -> Self {
+        match error {
+            EnqueueError::Database(error) => error,
+            EnqueueError::Invalid(error) => Self::Statement(Arc::new(error)),
+        }
+    }
+}
+
 #[async_trait]
 impl QueueEngine for SqlQueues {
     async fn send(&self, messages: Vec<Outgoing>) -> Result<(), QueueError> {

@@ -10,7 +10,7 @@ use tidings_sql::{Among, DatabaseError, Dialect, Tx};
 
 use super::{AcceptError, Accepted};
 use crate::links::Source;
-use crate::transactional::manage::{envelope, in_database, timer_key};
+use crate::transactional::manage::{envelope, timer_key};
 use crate::transactional::news::{self, About, News};
 use crate::transactional::store::{self, Known, Name, New};
 use crate::transactional::{MessageId, Status, sequence};
@@ -139,12 +139,12 @@ fn promise<'n>(
         }
     }
     if !timers.is_empty() {
-        tx.change_timers(cx.workspace(), &timers).map_err(in_database)?;
+        tx.change_timers(cx.workspace(), &timers)?;
     }
     if messages.is_empty() {
         return Ok(());
     }
-    tx.enqueue_all(&messages, cx.now()).map_err(in_database)
+    Ok(tx.enqueue_all(&messages, cx.now())?)
 }
 
 fn accepted(id: MessageId, new: &New) -> Accepted {

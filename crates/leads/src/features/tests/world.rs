@@ -105,12 +105,9 @@ impl<'b> World<'b> {
     pub(crate) async fn send(&self, message: Outgoing) {
         let cx = self.cx().await;
         let now = cx.now();
-        let sent = cx.database().write(move |tx| {
-            tx.enqueue(&message, now).map_err(|error| match error {
-                tidings_sql::EnqueueError::Database(error) => error,
-                tidings_sql::EnqueueError::Invalid(_) => unreachable!("it keeps to its contract"),
-            })
-        });
+        let sent = cx
+            .database()
+            .write(move |tx| tx.enqueue(&message, now).map_err(tidings_sql::DatabaseError::from));
         sent.await.unwrap();
     }
 

@@ -36,6 +36,7 @@ fn facts() -> Facts {
             feature("last_seen", json!("2026-06-01T00:00:00Z")),
             (memory, to_value(&json!(2))),
         ]),
+        until: None,
     }
 }
 

@@ -150,6 +150,7 @@ impl Person {
             profile: profiles.next().unwrap_or_default(),
             others: profiles.collect(),
             derived: derived.collect(),
+            until: None,
         })
     }
 }

@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use serde_json::json;
-use tidings_access::DisplayName;
-use tidings_kernel::queues;
+use tidings_access::{Cx, DisplayName};
+use tidings_kernel::{Item, Put as PutItem, TimerEngine as _, Value, queues, tables};
 use tidings_people::consent::subscriptions::{Subscribe, Unsubscribe, subscribe, unsubscribe};
 use tidings_people::consent::{Act, By, Line, Proof, Scope, Whom, audiences};
 use tidings_people::contacts::{self, ContactId};
@@ -33,6 +33,8 @@ each_store!(
     nobody_is_looked_at_where_there_is_no_segment,
     it_is_told_why_somebody_is_in_or_out,
     segments_of_others_are_not_touched,
+    what_is_remembered_for_a_while_counts_for_that_while,
+    a_build_forgets_nothing_that_others_wait_for,
 );
 
 async fn a_segment_has_those_who_meet_its_condition_and_follows_every_change(bed: &Bed) {
@@ -357,4 +359,77 @@ async fn segments_of_others_are_not_touched(bed: &Bed) {
     });
     assert!(checks.await.unwrap().is_empty());
     assert!(list(&cx).await.unwrap().is_empty());
+}
+
+/// Something is remembered of somebody until a minute from now, and something else that it gives way to before.
+async fn remember(cx: &Cx, contact: ContactId, key: &str, (until, then): (i64, Option<i64>)) {
+    let look = cx.database().read(move |tx| {
+        let sql = "SELECT id FROM lead_organizations WHERE lead_id = $1";
+        tx.query(sql, &[Param::Int(contact.get())])?[0].int(0)
+    });
+    let organization: Result<i64, tidings_sql::DatabaseError> = look.await;
+    let at = |minutes: i64| cx.now().as_second() + 60 * minutes;
+    let later = then.map(|from| {
+        let one = [("from".to_owned(), at(from).into()), ("value".to_owned(), "blue".into())];
+        Value::M(one.into())
+    });
+    let item = Item::new()
+        .with("lead_organization_id", organization.unwrap().to_string())
+        .with("memory_type#key", format!("preference#{key}"))
+        .with("value", "red")
+        .with("later", later.into_iter().collect::<Vec<_>>())
+        .with(tables::MEMORY.ttl.unwrap(), at(until));
+    cx.items().await.unwrap().put(PutItem::new(&tables::MEMORY, item)).await.unwrap();
+}
+
+async fn what_is_remembered_for_a_while_counts_for_that_while(bed: &Bed) {
+    let cx = bed.cx().await;
+    listen(&cx).await;
+    let ada = person(&cx, "ada", &[], "pro").await;
+    remember(&cx, ada, "colour", (60, Some(30))).await;
+    segment(&cx, "red", json!({"memory": "preference/colour", "equals": "red"})).await;
+    segment(&cx, "blue", json!({"memory": "preference/colour", "equals": "blue"})).await;
+    segment(&cx, "plain", json!({"not": {"memory": "preference/colour", "exists": true}})).await;
+    work(bed).await;
+    let (now, then, last) = ("red", "blue", "plain");
+    for (minutes, place) in [(29, now), (1, then), (29, then), (1, last)] {
+        bed.advance(minutes).await;
+        bed.work(&queues::SEGMENT_PROCESSING, super::worker(bed)).await;
+        let cx = bed.cx().await;
+        for slug in [now, then, last] {
+            let expected: &[&str] = if slug == place { &["ada"] } else { &[] };
+            assert_eq!(inside(&cx, slug).await, names(expected), "{slug} when it is {place}");
+            assert_right(&cx, slug).await;
+        }
+    }
+    assert_eq!(
+        heard(bed).await,
+        [
+            "ada segment.entered blue",
+            "ada segment.entered plain",
+            "ada segment.left blue",
+            "ada segment.left red"
+        ]
+    );
+    assert_eq!(bed.queues.fire(10).await.unwrap().next_due, None, "nothing is waited for any more");
+}
+
+/// A segment that is built asks for one thing of somebody, while others wait for another.
+async fn a_build_forgets_nothing_that_others_wait_for(bed: &Bed) {
+    let cx = bed.cx().await;
+    let ada = person(&cx, "ada", &[], "pro").await;
+    remember(&cx, ada, "colour", (60, None)).await;
+    remember(&cx, ada, "size", (90, None)).await;
+    segment(&cx, "colour", json!({"memory": "preference/colour", "exists": true})).await;
+    work(bed).await;
+    segment(&cx, "size", json!({"memory": "preference/size", "exists": true})).await;
+    work(bed).await;
+    for (minutes, expected) in [(60, "size"), (30, "")] {
+        bed.advance(minutes).await;
+        bed.work(&queues::SEGMENT_PROCESSING, super::worker(bed)).await;
+        for slug in ["colour", "size"] {
+            let is_in = !inside(&cx, slug).await.is_empty();
+            assert_eq!(is_in, slug == expected, "{slug} after {minutes} minutes more");
+        }
+    }
 }
