@@ -9,6 +9,7 @@ pub mod contracts;
 mod event;
 mod handler;
 pub mod happened;
+pub mod orders;
 mod relay;
 mod schedule;
 mod tasks;

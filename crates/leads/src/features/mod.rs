@@ -40,7 +40,7 @@ pub use take::{Taken, take};
 pub use tidings_jobs::contracts::UpkeepTask;
 pub use upkeep::{Progress, ask_for_rebuild, progress, rebuild_all, rebuild_message};
 pub use worker::handler;
-pub(crate) use worker::{REVISED, asks_for_rebuild, in_trouble, whom_to_rebuild};
+pub(crate) use worker::{in_trouble, whom_to_rebuild};
 
 /// So many events are read at once.
 const PAGE: usize = 500;

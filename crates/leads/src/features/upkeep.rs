@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, LeadEvent, LeadUpkeep, UpkeepTask};
+use tidings_jobs::orders;
 use tidings_kernel::{
     Condition, Expect, Item, Key, Outgoing, StoreError, Txn, Update, queues, tables, topics,
 };
@@ -15,8 +16,6 @@ use crate::event;
 
 /// So many people one page of a rebuild has: as many messages fit into a transaction.
 const REBUILD_PAGE: i64 = 90;
-/// The type of the message that asks for a rebuild of one person. Nobody can tell an event of this type.
-pub(super) const REBUILD: &str = "contact.rebuild";
 
 /// How far a work on everybody is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +63,7 @@ pub fn rebuild_message(cx: &Cx, lead_organization_id: &str) -> Result<Outgoing, 
         workspace: cx.workspace().clone(),
         lead_organization_id: lead_organization_id.to_owned(),
         event_id: format!("rebuild-{}", cx.now().as_millisecond()),
-        event_type: REBUILD.to_owned(),
+        event_type: orders::REBUILD.to_owned(),
         occurred_at: cx.now(),
         source: None,
         metadata: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tidings_access::{Access, Cx, StorageError};
 use tidings_jobs::contracts::{Contract, LeadEvent, LeadUpkeep, UpkeepTask};
+use tidings_jobs::orders::{self, is_order};
 use tidings_jobs::{Handler, Outcome};
 use tidings_kernel::{Delivery, StoreError, causes};
 use tidings_sql::DatabaseError;
@@ -22,21 +23,11 @@ const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// And at most where others were faster again and again: somebody is there, so it is worth trying soon.
 const CONFLICT_PAUSE: Duration = Duration::from_millis(400);
 
-/// The types of messages that ask for a rebuild. Nobody can tell an event of such a type (`ingestion::accept`).
-const REBUILDS: [&str; 4] = ["contact.merged", "contact.unmerged", upkeep::REBUILD, REVISED];
-/// The one that says that an event of a timeline was judged again: whoever it belongs to is meant, and not the timeline.
-pub(crate) const REVISED: &str = "contact.revised";
-
-/// Whether everything of somebody has to be derived again.
-pub(crate) fn asks_for_rebuild(event_type: &str) -> bool {
-    REBUILDS.contains(&event_type)
-}
-
 /// Of whom everything has to be derived again.
 pub(crate) async fn whom_to_rebuild(cx: &Cx, message: &LeadEvent) -> Result<String, StorageError> {
     let named = &message.lead_organization_id;
     let owner = match message.event_type.as_str() {
-        REVISED => identity::owner(cx, named).await?,
+        orders::REVISED => identity::owner(cx, named).await?,
         _ => None,
     };
     Ok(owner.map_or_else(|| named.clone(), |owner| owner.lead_organization_id))
@@ -109,7 +100,7 @@ impl Worker {
             return Ok(Outcome::Done);
         };
         let busy = || Outcome::wait("somebody else counts the same person", BUSY_PAUSE);
-        if asks_for_rebuild(&message.event_type) {
+        if is_order(&message.event_type) {
             let whom = whom_to_rebuild(&cx, message).await?;
             return Ok(match rebuild(&cx, &whom).await? {
                 Rebuilt::Done | Rebuilt::Nothing => Outcome::Done,

@@ -13,16 +13,11 @@ use tidings_kernel::{Outgoing, topics};
 use tidings_people::consent::merged::{self, Apart};
 use tidings_people::contacts::ContactId;
 use tidings_people::segments;
-use tidings_sql::{DatabaseError, EnqueueError, Param, Row, Tx};
+use tidings_sql::{DatabaseError, Param, Row, Tx};
 use tidings_webhooks::{Announcement, EventType};
 
 use super::rules::MAX_MERGED;
 use super::{store, zones};
-
-/// What is told on when two became one. There is no such event on the timeline.
-pub const MERGED: &str = "contact.merged";
-/// And when one became two.
-pub const UNMERGED: &str = "contact.unmerged";
 
 row_ids! {
     MergeId
@@ -348,11 +343,7 @@ fn tell(
             metadata: None,
         };
         let body = told.to_body().expect("every field is bounded");
-        let sent = tx.enqueue(&Outgoing::publish(&topics::LEAD_EVENTS, body), cx.now());
-        sent.map_err(|error| match error {
-            EnqueueError::Database(error) => error,
-            EnqueueError::Invalid(error) => DatabaseError::Statement(std::sync::Arc::new(error)),
-        })?;
+        tx.enqueue(&Outgoing::publish(&topics::LEAD_EVENTS, body), cx.now())?;
     }
     Ok(())
 }

@@ -24,9 +24,7 @@ use tidings_sql::{DatabaseError, Tx};
 
 pub use channel::{Channel, Identity, IdentityError, MAX_VALUE};
 pub use flags::{Flag, FlagId, dismiss, flags, policy, set_policy};
-pub use merge::{
-    MERGED, Merge, MergeError, MergeId, Moved, UNMERGED, UnmergeError, merge, merges, unmerge,
-};
+pub use merge::{Merge, MergeError, MergeId, Moved, UnmergeError, merge, merges, unmerge};
 pub use rules::{Cause, MAX_MERGED, Policy};
 pub use view::{Owner, View, Whom, find, owner, view};
 

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, LeadIngestion, Object};
+use tidings_jobs::orders::is_order;
 use tidings_kernel::{Outgoing, hex, queues};
 use tidings_sql::{DatabaseError, EnqueueError, Tx};
 
 use super::OWN;
 use super::check::{Fault, check};
 use crate::event;
-use crate::features;
 use crate::identity::Identity;
 
 /// So many events are taken at once.
@@ -103,7 +103,7 @@ pub async fn accept(cx: &Cx, events: Vec<LeadIngestion>) -> Result<Vec<Accepted>
             let message = format!("{OWN} is the name of what happens here; use another");
             faults.push((place, Fault { field: "source".to_owned(), message }));
         }
-        if features::asks_for_rebuild(&event.event_type) || event.event_type.starts_with(SEGMENT) {
+        if is_order(&event.event_type) || event.event_type.starts_with(SEGMENT) {
             let message =
                 format!("{} is told by Tidings itself; use another name", event.event_type);
             faults.push((place, Fault { field: "event_type".to_owned(), message }));

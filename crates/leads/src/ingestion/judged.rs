@@ -7,12 +7,12 @@
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, LeadEvent, LeadIngestion};
 use tidings_jobs::happened::{MACHINE, REVISION};
+use tidings_jobs::orders;
 use tidings_kernel::{Expect, Key, Outgoing, Path, StoreError, Txn, Update, tables, topics};
 use tidings_people::race;
 
 use super::OWN;
 use crate::event::{self, StoredEvent, as_judged};
-use crate::features::REVISED;
 
 /// What is thought of an event.
 pub(super) struct Judgment {
@@ -73,7 +73,7 @@ fn transaction(
         workspace: cx.workspace().clone(),
         lead_organization_id: known.lead_organization_id.clone(),
         event_id: known.id.clone(),
-        event_type: REVISED.to_owned(),
+        event_type: orders::REVISED.to_owned(),
         occurred_at: known.occurred_at,
         source: Some(known.source.clone()),
         metadata: None,

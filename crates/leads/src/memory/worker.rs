@@ -5,11 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidings_access::{Access, StorageError};
 use tidings_jobs::contracts::LeadEvent;
+use tidings_jobs::orders::is_order;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 
 use super::update::take_by;
 use super::{rebuild, rules};
-use crate::features::{asks_for_rebuild, in_trouble, whom_to_rebuild};
+use crate::features::{in_trouble, whom_to_rebuild};
 use crate::turns::Turns;
 
 struct Worker {
@@ -39,7 +40,7 @@ impl Worker {
         // Events of one person often say the same thing: one after the other, none is too slow.
         let lane = self.turns.lane(&cx, &message.lead_organization_id);
         let _turn = lane.turn().await;
-        if asks_for_rebuild(&message.event_type) {
+        if is_order(&message.event_type) {
             rebuild(&cx, &whom_to_rebuild(&cx, message).await?).await?;
         } else {
             take_by(&cx, &self.rules, message).await?;

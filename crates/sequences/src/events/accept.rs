@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 use tidings_access::{Cx, StorageError};
 use tidings_jobs::contracts::{Contract as _, LeadIngestion, Origin, SequenceEvent};
 use tidings_jobs::happened::{by_anonymous_id, by_email, by_user_id};
+use tidings_jobs::orders::is_order;
 use tidings_kernel::{
     Expect, Item, ItemStore, Key, Outgoing, StoreError, Txn, hex, plain, queues, tables,
 };
@@ -31,16 +32,7 @@ const AT_ONCE: usize = 30;
 /// So long an id is remembered.
 const REMEMBERED: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// What begins so, only the system itself tells.
-const OURS: [&str; 7] = [
-    heard::UNSUBSCRIBED,
-    heard::SUPPRESSED,
-    "email.",
-    "segment.",
-    // What timelines take for an order to derive everything anew.
-    "contact.merged",
-    "contact.unmerged",
-    "contact.rebuild",
-];
+const OURS: [&str; 4] = [heard::UNSUBSCRIBED, heard::SUPPRESSED, "email.", "segment."];
 
 /// An event that will be worked on, or was before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,7 +222,7 @@ async fn mark_replayed(items: &dyn ItemStore, events: &mut [New]) -> Result<(), 
 /// Whether a caller can tell an event of this name.
 pub fn check_told_name(name: &str) -> Result<(), String> {
     check_event_name(name).map_err(|error| error.to_string())?;
-    if OURS.iter().any(|ours| name.starts_with(ours)) {
+    if is_order(name) || OURS.iter().any(|ours| name.starts_with(ours)) {
         return Err(format!("{name} is told by Tidings itself; use another name"));
     }
     Ok(())

@@ -160,9 +160,14 @@ async fn everything_wrong_is_told_at_once_and_nothing_is_taken(bed: &Bed) {
 /// What workers take for an order, and what only segments know, nobody tells as an event.
 async fn nobody_outside_can_give_orders(bed: &Bed) {
     let cx = bed.cx().await;
-    for event_type in
-        ["contact.rebuild", "contact.merged", "contact.unmerged", "segment.entered", "segment.x"]
-    {
+    for event_type in [
+        "contact.rebuild",
+        "contact.revised",
+        "contact.merged",
+        "contact.unmerged",
+        "segment.entered",
+        "segment.x",
+    ] {
         let fine = told(&cx, "1", cx.now(), &["email=ada@example.org"]);
         let order = LeadIngestion { event_type: event_type.into(), ..fine };
         let Err(AcceptError::Invalid(faults)) = accept(&cx, vec![order]).await else {

@@ -116,6 +116,7 @@ async fn nothing_is_written_down_if_anything_is_wrong(bed: &Bed) {
         event("subscriber.unsubscribed", json!({})),
         event("subscriber.suppressed.now", json!({})),
         event("email.replied", json!({})),
+        event("contact.revised", json!({})),
         event("what?", json!({})),
         long,
         blank,
@@ -131,14 +132,15 @@ async fn nothing_is_written_down_if_anything_is_wrong(bed: &Bed) {
     1 name: subscriber.unsubscribed is told by Tidings itself; use another name
     2 name: subscriber.suppressed.now is told by Tidings itself; use another name
     3 name: email.replied is told by Tidings itself; use another name
-    4 name: use 1 to 100 letters, digits, spaces inside, and . _ : - /, such as user.signed_up
-    5 message_id: use 1 to 255 characters on one line
+    4 name: contact.revised is told by Tidings itself; use another name
+    5 name: use 1 to 100 letters, digits, spaces inside, and . _ : - /, such as user.signed_up
     6 message_id: use 1 to 255 characters on one line
-    6 user_id: use 1 to 255 characters on one line
-    7 data: use at most 32 KB
-    8 data: lists and objects can be nested at most 8 deep
-    9 data: a text cannot have the character U+0000
+    7 message_id: use 1 to 255 characters on one line
+    7 user_id: use 1 to 255 characters on one line
+    8 data: use at most 32 KB
+    9 data: lists and objects can be nested at most 8 deep
     10 data: a text cannot have the character U+0000
+    11 data: a text cannot have the character U+0000
     ");
     assert!(world.queued().await.is_empty());
     assert!(!accept(&cx, vec![named("fine")]).await.unwrap()[0].replayed);
