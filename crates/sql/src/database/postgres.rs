@@ -79,13 +79,11 @@ pub(super) fn open(url: &str, options: &PostgresOptions) -> Result<Database, Dat
 
 const WRITE: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE";
 /// What is right by itself touches few rows of a table that fills and empties within seconds, so statistics are always
-/// of another time. By them PostgreSQL would sort a whole queue to take one batch; it is to follow the indexes.
+/// of another time. By them PostgreSQL would sort a whole queue to take one batch; it is to follow the indexes, more than the session
+/// does anyway (`by_keys`).
 const WRITE_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-    SET LOCAL enable_seqscan = off;
     SET LOCAL enable_bitmapscan = off;
-    SET LOCAL enable_sort = off;
-    SET LOCAL enable_hashjoin = off;
-    SET LOCAL enable_mergejoin = off";
+    SET LOCAL enable_sort = off";
 const READ: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// How to reach the server.
