@@ -36,7 +36,7 @@ pub(crate) async fn run(quick: bool) -> anyhow::Result<Report> {
         let people = &[1_000, 10_000];
         Sizes { people, events: (10, 500), told: 4_000, single: 200, apart }
     } else {
-        let people = &[2_000, 20_000, 200_000];
+        let people = &[10_000, 100_000, 1_000_000];
         Sizes { people, events: (10, 10_000), told: 10_000, single: 1_000, apart }
     };
     let command =

@@ -22,6 +22,7 @@ mod items;
 mod kill;
 #[cfg(feature = "aws")]
 mod lambda;
+mod leads_kill;
 mod learned;
 mod ledger;
 mod mail;
