@@ -21,6 +21,7 @@ use crate::open::{Open, layout};
 Examples:
   tidings contact timeline ada@example.org
   tidings contact timeline user_id=42 --type purchase_completed --json
+  tidings contact event shop order-77 --pretty
   tidings contact tell history.jsonl --source shop
   tidings contact identities ada@example.org --pretty
   tidings contact merge ada@example.org phone=+49301234567
@@ -50,6 +51,8 @@ pub(crate) struct ContactArgs {
 enum ContactCommand {
     /// Print what happened to somebody, in any channel, as a story
     Timeline(timeline::TimelineArgs),
+    /// Print one event, by its source's own id
+    Event(timeline::EventArgs),
     /// Tell what people did, from a file, as events on their timelines
     Tell(tell::TellArgs),
     /// Print what somebody is known by, over all channels
@@ -91,6 +94,7 @@ pub(crate) async fn run(args: ContactArgs, config: &Config) -> Result<(), Failur
 async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     match command {
         ContactCommand::Timeline(args) => timeline::timeline(args, open, cx).await,
+        ContactCommand::Event(args) => timeline::event(&args, open, cx).await,
         ContactCommand::Tell(args) => tell::tell(args, open, cx).await,
         ContactCommand::Identities(args) => timeline::identities(args, open, cx).await,
         ContactCommand::Merge(args) => timeline::merge(args, open, cx).await,

@@ -38,6 +38,14 @@ pub(super) struct TimelineArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct EventArgs {
+    /// Which system told it
+    source: String,
+    /// What that system calls it: its external_event_id
+    id: String,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct WhoArgs {
     /// Who is meant
     #[arg(value_name = "PERSON", value_parser = whom)]
@@ -76,7 +84,7 @@ pub(super) async fn timeline(args: TimelineArgs, open: &Open, cx: &Cx) -> Result
         let Some(page) = timeline::timeline(cx, whom, &listing).await? else { break };
         for event in &page.events {
             if args.json {
-                out.json(&shown(event))?;
+                out.json(&shown(owner.lead_id, event))?;
             } else {
                 out.text(&line(event, cx.now()))?;
             }
@@ -103,9 +111,18 @@ fn line(event: &StoredEvent, now: Timestamp) -> String {
     format!("{ago:<14}  {at}  {}\n", timeline::sentence(event))
 }
 
-fn shown(event: &StoredEvent) -> Value {
+pub(super) async fn event(args: &EventArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    match timeline::told_as(cx, &args.source, &args.id).await? {
+        Some((owner, event)) => open.print(&shown(owner.lead_id, &event)),
+        None => Err(Failure::failed(format!("{} told no event {}", args.source, args.id))
+            .hint("what was told just now is there when the queue `lead-ingestion` is worked off")),
+    }
+}
+
+fn shown(contact: ContactId, event: &StoredEvent) -> Value {
     json!({
         "id": event.id,
+        "contact_id": contact.get(),
         "event_type": event.event_type,
         "occurred_at": event.occurred_at,
         "received_at": event.received_at,

@@ -206,7 +206,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(contacts::identity::flags))
         .routes(routes!(contacts::identity::dismiss))
         .routes(routes!(contacts::identity::policy, contacts::identity::set_policy))
-        .routes(routes!(lead_events::tell))
+        .routes(routes!(lead_events::tell, lead_events::find))
         .routes(routes!(suppressions::list, suppressions::add))
         .routes(routes!(suppressions::show, suppressions::lift))
         .routes(routes!(events::list, told::tell))

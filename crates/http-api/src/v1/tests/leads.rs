@@ -62,6 +62,12 @@ async fn what_people_did_is_told_and_shown() {
     let some =
         world.get(&key, &format!("{path}?type=login,other&after=2026-06-30T12:00:00Z")).await;
     assert_eq!(some.json()["data"].as_array().unwrap().len(), 1);
+    let found = world.get(&key, "/v1/lead-events?source=shop&external_event_id=o-1").await.json();
+    assert_eq!(found, json!({ "data": [second["data"][0]], "next_cursor": null }));
+    let none = world.get(&key, "/v1/lead-events?source=shop&external_event_id=o-2").await;
+    assert_eq!(none.json()["data"], json!([]));
+    let unnamed = world.get(&key, "/v1/lead-events?source=shop").await;
+    assert_eq!(unnamed.status, 422, "{}", unnamed.body);
     for wrong in ["limit=0", "limit=201", "cursor=x", "before=now", "type=,", "other=1"] {
         assert_eq!(world.get(&key, &format!("{path}?{wrong}")).await.status, 422, "{wrong}");
     }

@@ -146,6 +146,7 @@ pub(super) const ROUTES: &[Known] = &[
     read("/v1/settings/identity"),
     manage("PUT", "/v1/settings/identity").takes(r#"{"shared_identities":"merge"}"#),
     send("/v1/lead-events").takes(r#"{"event_type":"seen","identities":[{"channel":"email","value":"hidden@example.org"}]}"#).answers(202),
+    read("/v1/lead-events").asks("?source=api&external_event_id=hidden"),
     read("/v1/contacts/{email}/memory"),
     read("/v1/contacts/{email}/memory/{type}/{key}"),
     manage("PUT", "/v1/contacts/{email}/memory/{type}/{key}").takes(r#"{"value":"other"}"#),
