@@ -26,6 +26,7 @@ Examples:
   tidings contact identities ada@example.org --pretty
   tidings contact merge ada@example.org phone=+49301234567
   tidings contact unmerge 3
+  tidings contact detach ada@example.org phone=+49301234567
   tidings contact memory ada@example.org --type purchase
   tidings contact remember ada@example.org preference colour red --expires-after 365d
   tidings contact forget-memory ada@example.org preference colour
@@ -61,6 +62,8 @@ enum ContactCommand {
     Merge(timeline::MergeArgs),
     /// Take two contacts apart who were merged
     Unmerge(timeline::IdArgs),
+    /// Say that somebody is not known by this after all
+    Detach(timeline::DetachArgs),
     /// Print the merges, the newest first, also those that were undone
     Merges,
     /// Print pairs of contacts who may be one person
@@ -99,6 +102,7 @@ async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Fai
         ContactCommand::Identities(args) => timeline::identities(args, open, cx).await,
         ContactCommand::Merge(args) => timeline::merge(args, open, cx).await,
         ContactCommand::Unmerge(args) => timeline::unmerge(&args, open, cx).await,
+        ContactCommand::Detach(args) => timeline::detach(args, open, cx).await,
         ContactCommand::Merges => timeline::merges(open, cx).await,
         ContactCommand::Flags => timeline::flags(open, cx).await,
         ContactCommand::Dismiss(args) => timeline::dismiss(&args, open, cx).await,

@@ -6,7 +6,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tidings_access::Cx;
 use tidings_leads::event::StoredEvent;
-use tidings_leads::identity::{self, FlagId, Merge, MergeError, MergeId, UnmergeError};
+use tidings_leads::identity::{
+    self, DetachError, FlagId, Identity, Merge, MergeError, MergeId, UnmergeError,
+};
 use tidings_leads::timeline::{self, Listing, MAX_LIMIT};
 use tidings_people::contacts::ContactId;
 
@@ -60,6 +62,21 @@ pub(super) struct MergeArgs {
     /// The other one
     #[arg(value_name = "OTHER", value_parser = whom)]
     other: Whom,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DetachArgs {
+    /// Who is meant
+    #[arg(value_name = "PERSON", value_parser = whom)]
+    who: Whom,
+    /// What he is not known by, such as phone=+49301234567
+    #[arg(value_parser = named)]
+    identity: Identity,
+}
+
+fn named(text: &str) -> Result<Identity, String> {
+    let (channel, value) = text.split_once('=').ok_or("use channel=value, such as user_id=42")?;
+    Identity::new(channel, value).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]
@@ -180,6 +197,19 @@ pub(super) async fn unmerge(args: &IdArgs, open: &Open, cx: &Cx) -> Result<(), F
         UnmergeError::Store(error) => error.into(),
     })?;
     open.print(&merge_shown(&undone))
+}
+
+pub(super) async fn detach(args: DetachArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let owner = found(cx, args.who).await?;
+    let whom = identity::Whom::Contact(owner.lead_id);
+    let detached = identity::detach(cx, whom, args.identity).await;
+    let detached = detached.map_err(|error| match error {
+        error @ (DetachError::Missing | DetachError::Address | DetachError::Last(_)) => {
+            Failure::usage(error.to_string())
+        }
+        DetachError::Store(error) => error.into(),
+    })?;
+    open.print(&json!({ "detached": detached }))
 }
 
 pub(super) async fn merges(open: &Open, cx: &Cx) -> Result<(), Failure> {

@@ -73,6 +73,22 @@ fn a_timeline_is_a_story_and_people_can_be_joined_and_taken_apart() {
 }
 
 #[test]
+fn what_somebody_is_not_known_by_is_detached() {
+    let world = begun();
+    let detach = |what: &str| world.run(&["contact", "detach", ADA, what]);
+    let ran = detach("phone=+493012345");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"detached\":false}\n"), "{}", ran.stderr);
+    for (what, told) in [
+        ("email=ada@example.org", "an address stays"),
+        ("ada@example.org", "use channel=value"),
+        ("fax=1", "use email, phone"),
+    ] {
+        let ran = detach(what);
+        assert!(ran.code == 2 && ran.stderr.contains(told), "{what}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn memory_and_features_are_rebuilt_shown_and_stated() {
     let world = begun();
     happens(&world, "1", "purchase_completed", &json!({"amount": "12.50", "product": "tea"}));

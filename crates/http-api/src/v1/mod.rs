@@ -200,6 +200,7 @@ fn with_key() -> OpenApiRouter<V1> {
         .routes(routes!(contacts::remove_tag))
         .routes(routes!(contacts::timeline::show))
         .routes(routes!(contacts::identity::show))
+        .routes(routes!(contacts::identity::detach))
         .routes(routes!(contacts::identity::merges))
         .routes(routes!(contacts::identity::merge))
         .routes(routes!(contacts::identity::unmerge))

@@ -131,6 +131,40 @@ async fn people_are_joined_taken_apart_and_flagged() {
 }
 
 #[tokio::test]
+async fn what_somebody_is_not_known_by_after_all_is_detached() {
+    let (world, key) = begun().await;
+    let event = r#"{"event_type":"login","identities":[{"channel":"email","value":"ada@example.org"},
+        {"channel":"phone","value":"+49 30 12345"},{"channel":"custom:crm","value":"a/b"}]}"#;
+    world.post(&key, "/v1/lead-events", event).await;
+    work(&world).await;
+    let path = "/v1/contacts/ada@example.org/identities";
+    let detach = async |what: &str| {
+        let answer = world.delete(&key, &format!("{path}/{what}")).await;
+        (answer.status, answer.body)
+    };
+    assert_eq!(detach("phone/+49%2030%2012345").await, (200, r#"{"detached":true}"#.to_owned()));
+    assert_eq!(detach("phone/+493012345").await, (200, r#"{"detached":false}"#.to_owned()));
+    assert_eq!(detach("custom:crm/a%2Fb").await, (200, r#"{"detached":true}"#.to_owned()));
+    let (status, told) = detach("email/ada@example.org").await;
+    assert!(status == 409 && told.contains("an address stays"), "{told}");
+    let known = world.get(&key, path).await.json();
+    assert_eq!(known["identities"].as_array().unwrap().len(), 1);
+    for (wrong, field) in [("fax/1", "channel"), ("phone/1", "value")] {
+        let (status, told) = detach(wrong).await;
+        assert!(status == 422 && told.contains(field), "{wrong}: {told}");
+    }
+    let event = r#"{"event_type":"login","identities":[{"channel":"phone","value":"+493012345"}]}"#;
+    world.post(&key, "/v1/lead-events", event).await;
+    work(&world).await;
+    let path = "/v1/contacts/phone=+493012345/identities";
+    assert_eq!(world.get(&key, path).await.json()["contact_id"], 2);
+    let last = world.delete(&key, &format!("{path}/phone/+493012345")).await;
+    assert!(last.status == 409 && last.body.contains("known by nothing else"), "{}", last.body);
+    let path = "/v1/contacts/nobody@example.org/identities/phone/+493012345";
+    assert_eq!(world.delete(&key, path).await.status, 404);
+}
+
+#[tokio::test]
 async fn whoever_has_no_address_is_named_by_what_he_is_known_by() {
     let (world, key) = begun().await;
     let event = r#"{"event_type":"login","external_event_id":"1",

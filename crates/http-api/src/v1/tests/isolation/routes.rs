@@ -138,6 +138,7 @@ pub(super) const ROUTES: &[Known] = &[
     manage("DELETE", "/v1/contacts/{email}/tags/{tag}"),
     read("/v1/contacts/{email}/timeline"),
     read("/v1/contacts/{email}/identities"),
+    manage("DELETE", "/v1/contacts/{email}/identities/{channel}/{value}"),
     read("/v1/contact-merges"),
     manage("POST", "/v1/contacts/{email}/merge").takes(r#"{"with":"second@example.org"}"#),
     manage("POST", "/v1/contact-merges/{merge}/undo"),
