@@ -13,6 +13,7 @@ use tidings_delivery::transactional::{self, Messages};
 use tidings_jobs::Handler;
 use tidings_kernel::{Accepted, Mail, Query, SendError, Sender, queues, tables};
 use tidings_testbed::Bed;
+use tokio::sync::Notify;
 
 use crate::definition::read;
 use crate::executions::{
@@ -22,7 +23,11 @@ use crate::versions::{self, Versions};
 
 /// A provider that takes everything.
 #[derive(Default)]
-pub(crate) struct Provider(Mutex<Vec<Mail>>);
+pub(crate) struct Provider {
+    taken: Mutex<Vec<Mail>>,
+    /// Told of each mail.
+    pub(crate) took: Notify,
+}
 
 #[async_trait]
 impl Sender for Provider {
@@ -31,7 +36,8 @@ impl Sender for Provider {
     }
 
     async fn send(&self, mail: &Mail) -> Result<Accepted, SendError> {
-        self.0.lock().unwrap().push(mail.clone());
+        self.taken.lock().unwrap().push(mail.clone());
+        self.took.notify_one();
         Ok(Accepted::by_all(None))
     }
 }
@@ -152,7 +158,7 @@ impl<'a> World<'a> {
 
     /// What was sent, in order: to whom, and the subject.
     pub(crate) fn outbox(&self) -> Vec<String> {
-        let taken = self.provider.0.lock().unwrap();
+        let taken = self.provider.taken.lock().unwrap();
         let line = |mail: &Mail| {
             let mime = String::from_utf8_lossy(&mail.mime).into_owned();
             let subject = mime.lines().find_map(|line| line.strip_prefix("Subject: "));

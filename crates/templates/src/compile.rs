@@ -140,9 +140,9 @@ pub fn compile_lines(subject: Option<&str>, preheader: Option<&str>) -> Result<L
 }
 
 impl Lines {
-    /// Whether they name a variable or something below it.
-    pub fn names(&self, root: &str) -> bool {
-        self.variables.iter().any(|path| path.split('.').next() == Some(root))
+    /// What the variables that they name begin with.
+    pub fn roots(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(|path| root(path))
     }
 }
 
@@ -158,9 +158,9 @@ impl Compiled {
         self.variables.keys().cloned().collect()
     }
 
-    /// Whether it names a variable or something below it.
-    pub fn names(&self, root: &str) -> bool {
-        self.variables.keys().any(|path| path.split('.').next() == Some(root))
+    /// What the variables that it names begin with.
+    pub fn roots(&self) -> impl Iterator<Item = &str> {
+        self.variables.keys().map(|path| root(path))
     }
 
     /// A fault for each variable that is not known. `is_known` is asked with the whole path.
@@ -226,6 +226,10 @@ impl Rendered {
         let length = self.html.as_ref().map_or(0, String::len);
         if length > CLIPPED_FROM { vec![Warning::Clipped(length)] } else { Vec::new() }
     }
+}
+
+fn root(path: &str) -> &str {
+    path.split('.').next().unwrap_or(path)
 }
 
 /// A subject is one line, whatever stands in its variables: a line break in it would begin another header.

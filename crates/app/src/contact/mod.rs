@@ -21,10 +21,12 @@ use crate::open::{Open, layout};
 Examples:
   tidings contact timeline ada@example.org
   tidings contact timeline user_id=42 --type purchase_completed --json
+  tidings contact event shop order-77 --pretty
   tidings contact tell history.jsonl --source shop
   tidings contact identities ada@example.org --pretty
   tidings contact merge ada@example.org phone=+49301234567
   tidings contact unmerge 3
+  tidings contact detach ada@example.org phone=+49301234567
   tidings contact memory ada@example.org --type purchase
   tidings contact remember ada@example.org preference colour red --expires-after 365d
   tidings contact forget-memory ada@example.org preference colour
@@ -50,6 +52,8 @@ pub(crate) struct ContactArgs {
 enum ContactCommand {
     /// Print what happened to somebody, in any channel, as a story
     Timeline(timeline::TimelineArgs),
+    /// Print one event, by its source's own id
+    Event(timeline::EventArgs),
     /// Tell what people did, from a file, as events on their timelines
     Tell(tell::TellArgs),
     /// Print what somebody is known by, over all channels
@@ -58,6 +62,8 @@ enum ContactCommand {
     Merge(timeline::MergeArgs),
     /// Take two contacts apart who were merged
     Unmerge(timeline::IdArgs),
+    /// Say that somebody is not known by this after all
+    Detach(timeline::DetachArgs),
     /// Print the merges, the newest first, also those that were undone
     Merges,
     /// Print pairs of contacts who may be one person
@@ -91,10 +97,12 @@ pub(crate) async fn run(args: ContactArgs, config: &Config) -> Result<(), Failur
 async fn answer(command: ContactCommand, open: &Open, cx: &Cx) -> Result<(), Failure> {
     match command {
         ContactCommand::Timeline(args) => timeline::timeline(args, open, cx).await,
+        ContactCommand::Event(args) => timeline::event(&args, open, cx).await,
         ContactCommand::Tell(args) => tell::tell(args, open, cx).await,
         ContactCommand::Identities(args) => timeline::identities(args, open, cx).await,
         ContactCommand::Merge(args) => timeline::merge(args, open, cx).await,
         ContactCommand::Unmerge(args) => timeline::unmerge(&args, open, cx).await,
+        ContactCommand::Detach(args) => timeline::detach(args, open, cx).await,
         ContactCommand::Merges => timeline::merges(open, cx).await,
         ContactCommand::Flags => timeline::flags(open, cx).await,
         ContactCommand::Dismiss(args) => timeline::dismiss(&args, open, cx).await,

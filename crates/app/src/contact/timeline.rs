@@ -6,7 +6,9 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 use tidings_access::Cx;
 use tidings_leads::event::StoredEvent;
-use tidings_leads::identity::{self, FlagId, Merge, MergeError, MergeId, UnmergeError};
+use tidings_leads::identity::{
+    self, DetachError, FlagId, Identity, Merge, MergeError, MergeId, UnmergeError,
+};
 use tidings_leads::timeline::{self, Listing, MAX_LIMIT};
 use tidings_people::contacts::ContactId;
 
@@ -38,6 +40,14 @@ pub(super) struct TimelineArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct EventArgs {
+    /// Which system told it
+    source: String,
+    /// What that system calls it: its external_event_id
+    id: String,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct WhoArgs {
     /// Who is meant
     #[arg(value_name = "PERSON", value_parser = whom)]
@@ -52,6 +62,21 @@ pub(super) struct MergeArgs {
     /// The other one
     #[arg(value_name = "OTHER", value_parser = whom)]
     other: Whom,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DetachArgs {
+    /// Who is meant
+    #[arg(value_name = "PERSON", value_parser = whom)]
+    who: Whom,
+    /// What he is not known by, such as phone=+49301234567
+    #[arg(value_parser = named)]
+    identity: Identity,
+}
+
+fn named(text: &str) -> Result<Identity, String> {
+    let (channel, value) = text.split_once('=').ok_or("use channel=value, such as user_id=42")?;
+    Identity::new(channel, value).map_err(|error| error.to_string())
 }
 
 #[derive(Debug, Args)]
@@ -76,7 +101,7 @@ pub(super) async fn timeline(args: TimelineArgs, open: &Open, cx: &Cx) -> Result
         let Some(page) = timeline::timeline(cx, whom, &listing).await? else { break };
         for event in &page.events {
             if args.json {
-                out.json(&shown(event))?;
+                out.json(&shown(owner.lead_id, event))?;
             } else {
                 out.text(&line(event, cx.now()))?;
             }
@@ -103,9 +128,18 @@ fn line(event: &StoredEvent, now: Timestamp) -> String {
     format!("{ago:<14}  {at}  {}\n", timeline::sentence(event))
 }
 
-fn shown(event: &StoredEvent) -> Value {
+pub(super) async fn event(args: &EventArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    match timeline::told_as(cx, &args.source, &args.id).await? {
+        Some((owner, event)) => open.print(&shown(owner.lead_id, &event)),
+        None => Err(Failure::failed(format!("{} told no event {}", args.source, args.id))
+            .hint("what was told just now is there when the queue `lead-ingestion` is worked off")),
+    }
+}
+
+fn shown(contact: ContactId, event: &StoredEvent) -> Value {
     json!({
         "id": event.id,
+        "contact_id": contact.get(),
         "event_type": event.event_type,
         "occurred_at": event.occurred_at,
         "received_at": event.received_at,
@@ -163,6 +197,19 @@ pub(super) async fn unmerge(args: &IdArgs, open: &Open, cx: &Cx) -> Result<(), F
         UnmergeError::Store(error) => error.into(),
     })?;
     open.print(&merge_shown(&undone))
+}
+
+pub(super) async fn detach(args: DetachArgs, open: &Open, cx: &Cx) -> Result<(), Failure> {
+    let owner = found(cx, args.who).await?;
+    let whom = identity::Whom::Contact(owner.lead_id);
+    let detached = identity::detach(cx, whom, args.identity).await;
+    let detached = detached.map_err(|error| match error {
+        error @ (DetachError::Missing | DetachError::Address | DetachError::Last(_)) => {
+            Failure::usage(error.to_string())
+        }
+        DetachError::Store(error) => error.into(),
+    })?;
+    open.print(&json!({ "detached": detached }))
 }
 
 pub(super) async fn merges(open: &Open, cx: &Cx) -> Result<(), Failure> {

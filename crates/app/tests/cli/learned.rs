@@ -28,6 +28,11 @@ fn happens(world: &World, id: &str, kind: &str, payload: &Value) {
         "received_at": at, "payload": payload,
     });
     world.ok(&["items", "put", "event", &event.to_string()]);
+    let guard = json!({
+        "lead_organization_id": "IDEMPOTENCY#test", "occurred_at#id": id,
+        "event_lead_organization_id": "1", "event_key": format!("{at}#{id}"),
+    });
+    world.ok(&["items", "put", "event", &guard.to_string()]);
 }
 
 #[test]
@@ -43,6 +48,9 @@ fn a_timeline_is_a_story_and_people_can_be_joined_and_taken_apart() {
     assert!(lines[1].ends_with("  2026-06-01 10:00  purchase completed  12.5 EUR"), "{story}");
     let one = world.ok(&["contact", "timeline", "1", "--json", "--type", "email.opened"]);
     assert_eq!(json_of(&one)["payload"]["subject"], "Welcome");
+    assert_eq!(world.ok(&["contact", "event", "test", "2"]), one);
+    let none = world.run(&["contact", "event", "test", "3"]);
+    assert!(none.code != 0 && none.stderr.contains("test told no event 3"), "{}", none.stderr);
     let merged = json_of(&world.ok(&["contact", "merge", "ada@example.com", ADA]));
     assert_eq!((&merged["contact_id"], &merged["merged_id"]), (&json!(1), &json!(2)));
     let known = json_of(&world.ok(&["contact", "identities", "ada@example.com"]));
@@ -62,6 +70,22 @@ fn a_timeline_is_a_story_and_people_can_be_joined_and_taken_apart() {
     assert_eq!(set, json!({"shared_identities": "flag"}));
     assert_eq!(world.run(&["contact", "dismiss", "1"]).code, 2);
     assert_ne!(world.run(&["contact", "timeline", "nobody@example.org"]).code, 0);
+}
+
+#[test]
+fn what_somebody_is_not_known_by_is_detached() {
+    let world = begun();
+    let detach = |what: &str| world.run(&["contact", "detach", ADA, what]);
+    let ran = detach("phone=+493012345");
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "{\"detached\":false}\n"), "{}", ran.stderr);
+    for (what, told) in [
+        ("email=ada@example.org", "an address stays"),
+        ("ada@example.org", "use channel=value"),
+        ("fax=1", "use email, phone"),
+    ] {
+        let ran = detach(what);
+        assert!(ran.code == 2 && ran.stderr.contains(told), "{what}: {}", ran.stderr);
+    }
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod wanted;
 
 pub use cache::Templates;
 pub use change::{
@@ -30,6 +31,7 @@ pub use preview::{Preview, PreviewError, Previewed, Which, preview};
 pub use read::{Pick, Summary, VersionSummary, find, list, versions};
 pub use store::{Status, Stored};
 pub use variables::{
-    Known, Learned, Recipient, Wanted, learned_of, missing, variables_for, variables_known,
+    Known, Learned, Recipient, learned_of, missing, variables_for, variables_known,
     variables_wanted,
 };
+pub use wanted::{Wanted, others_of};

@@ -89,9 +89,11 @@ impl Stored {
         self.compiled.variables()
     }
 
-    /// Whether it names a variable or something below it.
-    pub fn names(&self, root: &str) -> bool {
-        self.compiled.names(root)
+    /// What the variables that it names or requires begin with.
+    pub fn roots(&self) -> impl Iterator<Item = &str> {
+        let required = self.content.required.iter();
+        let required = required.map(|path| path.split('.').next().unwrap_or(path));
+        self.compiled.roots().chain(required)
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a template knows of a person. Seed 000 says the order; later wins.
+//!
+//! The profile is that of the address that he is written to at. Who was merged has others, and what the first does not say
+//! they may. Not here: what of it is looked up (`wanted`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -9,11 +12,13 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value as Json};
 use tidings_access::{Cx, StorageError};
 use tidings_kernel::{EmailAddress, Item, ItemStore, Key, Query, Value, tables};
+use tidings_people::contacts::Other;
 use tidings_people::{features, keys, memory as remembered};
 use tidings_sql::{Among, DatabaseError, Param, Row};
 
 use super::display_names::{self, DisplayNames};
 use super::store::Stored;
+use super::wanted::{Wanted, others_of};
 
 /// How many memories of a person a template can see, and how many of them are read at once.
 const MAX_MEMORIES: usize = 5_000;
@@ -42,15 +47,7 @@ pub async fn variables_for(
     template: &Stored,
     recipient: &Recipient<'_>,
 ) -> Result<Map<String, Json>, StorageError> {
-    let wanted = Wanted { memory: template.names("memory"), features: template.names("features") };
-    variables_wanted(cx, wanted, recipient).await
-}
-
-/// What has to be looked for, because the content names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    pub memory: bool,
-    pub features: bool,
+    variables_wanted(cx, Wanted::of(template.roots()), recipient).await
 }
 
 /// The same for content that is not stored.
@@ -64,9 +61,14 @@ pub async fn variables_wanted(
     let mut found = items.batch_get(&tables::MAIN, &wanted_items).await?.into_iter();
     let (profile, labels) = (found.next().flatten(), found.next().flatten());
     let labels = labels.as_ref().map(display_names::read).unwrap_or_default();
-    let mut learned = learned_of(cx, wanted, &[recipient.email]).await?;
+    let wanted = wanted.without(recipient.context);
+    let asked = std::iter::once((recipient.email, profile.as_ref()));
+    let mut others = others_of(cx, &wanted, asked).await?;
+    let others = others.remove(recipient.email.as_str()).unwrap_or_default();
+    let mut learned = learned_of(cx, &wanted, &[recipient.email]).await?;
     let known = Known {
         profile: profile.as_ref(),
+        others: &others,
         labels: &labels,
         learned: learned.remove(recipient.email.as_str()).unwrap_or_default(),
     };
@@ -78,6 +80,8 @@ pub async fn variables_wanted(
 pub struct Known<'a> {
     /// His item PROFILE, if he has one.
     pub profile: Option<&'a Item>,
+    /// His other addresses, in their order, if he may need them.
+    pub others: &'a [Other],
     /// Those of the workspace.
     pub labels: &'a DisplayNames,
     pub learned: Learned,
@@ -101,6 +105,7 @@ pub fn variables_known(
     if let Some(profile) = known.profile {
         add_profile(&mut variables, profile);
     }
+    add_others(&mut variables, known.others);
     let given = || recipient.context.iter().map(|(name, value)| (name.clone(), value.clone()));
     variables.extend(given());
     add_labels(&mut variables, known.labels);
@@ -129,7 +134,7 @@ pub fn variables_known(
 /// What was learned of these people, by their addresses, as far as it is wanted.
 pub async fn learned_of(
     cx: &Cx,
-    wanted: Wanted,
+    wanted: &Wanted,
     emails: &[&EmailAddress],
 ) -> Result<HashMap<String, Learned>, StorageError> {
     let mut learned = HashMap::new();
@@ -183,6 +188,28 @@ pub fn missing(template: &Stored, variables: &Map<String, Json>) -> Vec<String> 
 fn add_profile(variables: &mut Map<String, Json>, profile: &Item) {
     let shown = profile.iter().filter(|(name, _)| !NOT_SHOWN.contains(&name.as_str()));
     variables.extend(shown.map(|(name, value)| (name.clone(), to_json(value))));
+}
+
+/// What the address itself does not say, as the first of the others does that says it. Null is as good as nothing, and the tags
+/// are those of all of them.
+fn add_others(variables: &mut Map<String, Json>, others: &[Other]) {
+    let mut tags = BTreeSet::new();
+    for Other { profile, .. } in others {
+        let first_name = profile.first_name().map(|name| ("firstName".to_owned(), name.into()));
+        for (name, value) in profile.attributes().into_iter().chain(first_name) {
+            if value != Value::Null && variables.get(&name).is_none_or(Json::is_null) {
+                variables.insert(name, to_json(&value));
+            }
+        }
+        tags.extend(profile.tags());
+    }
+    if tags.is_empty() {
+        return;
+    }
+    if let Some(Json::Array(own)) = variables.get("tags") {
+        tags.extend(own.iter().filter_map(Json::as_str).map(ToOwned::to_owned));
+    }
+    variables.insert("tags".to_owned(), tags.into_iter().collect());
 }
 
 /// `<attribute>Name`, with the value itself where it has no label. A value that is no text has none.

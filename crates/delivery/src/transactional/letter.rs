@@ -88,12 +88,13 @@ impl Ready {
         }
     }
 
-    fn names(&self, root: &str) -> bool {
-        self.lines.names(root)
-            || match &self.body {
-                Body::Stored(stored) => stored.names(root),
-                Body::Inline(compiled) => compiled.names(root),
-            }
+    fn wanted(&self) -> Wanted {
+        let mut wanted = match &self.body {
+            Body::Stored(stored) => Wanted::of(stored.roots()),
+            Body::Inline(compiled) => Wanted::of(compiled.roots()),
+        };
+        wanted.add(&Wanted::of(self.lines.roots()));
+        wanted
     }
 
     /// With examples for what is absent.
@@ -119,8 +120,7 @@ impl Ready {
             unsubscribe_url: Some(unsubscribe),
             preferences_url: Some(preferences),
         };
-        let wanted = Wanted { memory: self.names("memory"), features: self.names("features") };
-        variables_wanted(cx, wanted, &recipient).await
+        variables_wanted(cx, self.wanted(), &recipient).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! `POST /v1/lead-events`: what people did anywhere, on its way to their timelines.
+//! `/v1/lead-events`: what people did anywhere, on its way to their timelines, and one of it by its source's own id.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tidings_leads::identity;
 use tidings_leads::ingestion::{self, AcceptError, Accepted, MAX_EVENTS, MAX_IDENTITIES, NewEvent};
+use tidings_leads::timeline;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::V1;
-use super::auth::{Needs, Refusals, Send};
-use super::input::{Body, Fields, FromFields};
+use super::auth::{Needs, Read, Refusals, Send};
+use super::contacts::timeline::LeadEventBody;
+use super::input::{Body, Fields, FromFields, Params};
+use super::{ListBody, V1};
 use crate::problem::{Problem, ProblemBody, Violation};
 
 /// One event, or several as `events`.
@@ -123,6 +125,36 @@ pub(super) async fn tell(
     Ok((StatusCode::ACCEPTED, Json(TakenBody { data })))
 }
 
+pub(super) struct ToldAs {
+    source: String,
+    external_event_id: String,
+}
+
+/// Find an event by its source's id
+///
+/// A list of one, or of none. Needs the scope `read`.
+#[utoipa::path(
+    get,
+    path = "/v1/lead-events",
+    tag = "Leads",
+    security(("key" = [])),
+    params(("source" = String, Query), ("external_event_id" = String, Query)),
+    responses(
+        (status = 200, description = "What was found", body = ListBody<LeadEventBody>),
+        (status = 422, description = "The query is wrong", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(super) async fn find(
+    State(v1): State<V1>,
+    who: Needs<Read>,
+    Params(ToldAs { source, external_event_id }): Params<ToldAs>,
+) -> Result<Json<ListBody<LeadEventBody>>, Problem> {
+    let found = timeline::told_as(&v1.cx(&who), &source, &external_event_id).await?;
+    let data = found.into_iter().map(|(owner, event)| (owner.lead_id, event).into());
+    Ok(Json(ListBody { data: data.collect(), next_cursor: None }))
+}
+
 fn refusal(error: AcceptError, is_list: bool) -> Problem {
     match error {
         AcceptError::Invalid(faults) => {
@@ -198,6 +230,13 @@ impl FromFields for NewLeadEvent {
             payload: payload?,
             raw_payload: raw_payload?,
         })
+    }
+}
+
+impl FromFields for ToldAs {
+    fn from_fields(fields: &mut Fields) -> Option<Self> {
+        let (source, id) = (fields.required("source"), fields.required("external_event_id"));
+        Some(Self { source: source?, external_event_id: id? })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Who is who: the identities of a person, found, made, merged and taken apart again.
 //!
 //! Whatever an event names a person by (an address, a number, an id of some system, a browser), it is about one contact.
-//! Here: the normal forms (`channel`), whom an event is about (`rules`), `resolve`, merges and flags, and the view of one
-//! contact over all channels. Not here: making a contact (`people::contacts`, the one way), and what consent becomes
+//! Here: the normal forms (`channel`), whom an event is about (`rules`), `resolve`, merges and flags, what somebody is not known by after
+//! all (`detach`), and the view of one contact over all channels. Not here: making a contact (`people::contacts`, the one way), and what consent becomes
 //! (`people::consent::merged`).
 
 mod channel;
+mod detach;
 mod flags;
 mod merge;
 mod rules;
@@ -23,6 +24,7 @@ use tidings_people::contacts::{self, ContactId};
 use tidings_sql::{DatabaseError, Tx};
 
 pub use channel::{Channel, Identity, IdentityError, MAX_VALUE};
+pub use detach::{DetachError, detach};
 pub use flags::{Flag, FlagId, dismiss, flags, policy, set_policy};
 pub use merge::{Merge, MergeError, MergeId, Moved, UnmergeError, merge, merges, unmerge};
 pub use rules::{Cause, MAX_MERGED, Policy};

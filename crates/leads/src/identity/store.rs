@@ -29,13 +29,7 @@ pub(super) fn holder(
 ) -> Result<Option<Holder>, DatabaseError> {
     let sql = "SELECT lead_id, coalesce(home_lead_id, lead_id), created_at FROM channel_identities
                WHERE workspace_id = $1 AND channel = $2 AND value = $3";
-    let known_by = identity.known_by();
-    let params = [
-        Param::Int(cx.workspace_id().get()),
-        Param::Text(known_by.channel),
-        Param::Text(known_by.value),
-    ];
-    let rows = tx.query(sql, &params)?;
+    let rows = tx.query(sql, &named(cx, identity))?;
     let read = |row: &Row| Ok(Holder { lead: row.int(0)?, home: row.int(1)?, since: row.time(2)? });
     rows.first().map(read).transpose()
 }
@@ -150,6 +144,35 @@ pub(super) fn taken_apart(
 pub(super) fn has_room(tx: &mut Tx<'_>, lead: i64) -> Result<bool, DatabaseError> {
     let sql = "SELECT 1 FROM channel_identities WHERE lead_id = $1 LIMIT 1 OFFSET $2";
     Ok(tx.query(sql, &[Param::Int(lead), Param::Int(MAX_IDENTITIES - 1)])?.is_empty())
+}
+
+/// Whether whoever an identity is at home with has no other that is.
+pub(super) fn is_last_at_home(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    identity: &Identity,
+    home: i64,
+) -> Result<bool, DatabaseError> {
+    let sql = "SELECT 1 FROM channel_identities
+               WHERE lead_id = (SELECT lead_id FROM channel_identities
+                                WHERE workspace_id = $1 AND channel = $2 AND value = $3)
+                 AND coalesce(home_lead_id, lead_id) = $4 AND (channel <> $2 OR value <> $3) LIMIT 1";
+    let [workspace, channel, value] = named(cx, identity);
+    Ok(tx.query(sql, &[workspace, channel, value, Param::Int(home)])?.is_empty())
+}
+
+/// Nobody is known by it any more. Tells which row it was.
+pub(super) fn remove(tx: &mut Tx<'_>, cx: &Cx, identity: &Identity) -> Result<i64, DatabaseError> {
+    let sql = "DELETE FROM channel_identities
+               WHERE workspace_id = $1 AND channel = $2 AND value = $3 RETURNING id";
+    tx.query(sql, &named(cx, identity))?.first().ok_or(DatabaseError::NoRow)?.int(0)
+}
+
+/// What finds the row of an identity.
+fn named<'a>(cx: &Cx, identity: &'a Identity) -> [Param<'a>; 3] {
+    let known_by = identity.known_by();
+    let workspace = Param::Int(cx.workspace_id().get());
+    [workspace, Param::Text(known_by.channel), Param::Text(known_by.value)]
 }
 
 /// Says of an identity that somebody got as another one where it is at home.

@@ -112,7 +112,11 @@ fn shown(row: &Row) -> Result<Shown, DatabaseError> {
     Ok(Shown { channel, value, typed, from, is, created_at: row.time(4)? })
 }
 
-fn find_in(tx: &mut Tx<'_>, cx: &Cx, whom: &Whom) -> Result<Option<Owner>, DatabaseError> {
+pub(super) fn find_in(
+    tx: &mut Tx<'_>,
+    cx: &Cx,
+    whom: &Whom,
+) -> Result<Option<Owner>, DatabaseError> {
     let holder = match whom {
         Whom::Contact(contact) => return owner_of(tx, cx, contact.get()),
         Whom::Email(email) => store::holder(tx, cx, &Identity::email(email))?,

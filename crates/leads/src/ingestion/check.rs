@@ -41,9 +41,7 @@ pub(super) fn check(event: &LeadIngestion, now: Timestamp) -> Result<Vec<Identit
         ("source", &event.source),
         ("source_type", &event.source_type),
     ] {
-        let fits = (1..=MAX_WORD).contains(&text.chars().count());
-        if !fits || text.trim() != text || text.contains('#') || text.chars().any(char::is_control)
-        {
+        if !is_word(text) {
             let message = format!(
                 "use 1 to {MAX_WORD} characters without #, control characters and space around"
             );
@@ -72,9 +70,23 @@ pub(super) fn check(event: &LeadIngestion, now: Timestamp) -> Result<Vec<Identit
     if faults.is_empty() { Ok(identities) } else { Err(faults) }
 }
 
-fn check_id(field: &str, id: &str) -> Result<(), Fault> {
+/// Whether a source can have told an event by this id: there is no key for another.
+pub(crate) fn can_be_called(source: &str, external_event_id: &str) -> bool {
+    is_word(source) && is_id(external_event_id)
+}
+
+fn is_word(text: &str) -> bool {
+    let fits = (1..=MAX_WORD).contains(&text.chars().count());
+    fits && text.trim() == text && !text.contains('#') && !text.chars().any(char::is_control)
+}
+
+fn is_id(id: &str) -> bool {
     let fits = (1..=MAX_ID).contains(&id.chars().count()) && id.len() <= MAX_ID_BYTES;
-    if fits && !id.chars().any(char::is_control) {
+    fits && !id.chars().any(char::is_control)
+}
+
+fn check_id(field: &str, id: &str) -> Result<(), Fault> {
+    if is_id(id) {
         return Ok(());
     }
     Err(Fault::new(field, format!("use 1 to {MAX_ID} characters without control characters")))

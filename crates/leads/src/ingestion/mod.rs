@@ -22,6 +22,7 @@ use tidings_people::race;
 use tidings_sql::{DatabaseError, Param};
 
 pub use accept::{AcceptError, Accepted, MAX_EVENTS, NewEvent, accept};
+pub(crate) use check::can_be_called;
 pub use check::{Fault, MAX_IDENTITIES, MAX_PAYLOAD};
 pub use worker::handler;
 

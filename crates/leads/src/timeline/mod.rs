@@ -1,10 +1,12 @@
 //! The story of a person: what happened, newest first, over all that was merged into him.
 //!
-//! Here: reading it a page at a time, and telling it in words (`story`). Not here: how events come in (`ingestion`).
+//! Here: reading it a page at a time, telling it in words (`story`), and finding one event by what its source calls it (`told`).
+//! Not here: how events come in (`ingestion`).
 
 mod story;
 #[cfg(test)]
 mod tests;
+mod told;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,6 +18,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_kernel::{ItemStore, Query, tables};
 
 pub use story::{ago, sentence};
+pub use told::told_as;
 
 use crate::event::{StoredEvent, time};
 use crate::identity::{Owner, Whom, find};

@@ -4,14 +4,19 @@ use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::Cx;
 use tidings_jobs::contracts::LeadIngestion;
+use tidings_people::contacts;
 use tidings_testbed::{Bed, each_store};
 
-use super::{Cursor, Listing, Newest, Range, ago, sentence, timeline};
+use super::{Cursor, Listing, Newest, Range, ago, sentence, timeline, told_as};
 use crate::event::StoredEvent;
-use crate::identity::{Identity, Whom, merge};
+use crate::identity::{Identity, Whom, find, merge};
 use crate::ingestion::ingest;
 
-each_store!(pages_are_whole_over_all_partitions, only_what_is_asked_for_is_told);
+each_store!(
+    pages_are_whole_over_all_partitions,
+    only_what_is_asked_for_is_told,
+    an_event_is_found_by_what_its_source_calls_it,
+);
 
 fn whom(name: &str) -> Whom {
     Whom::Identity(Identity::new("user_id", name).unwrap())
@@ -98,6 +103,37 @@ async fn only_what_is_asked_for_is_told(bed: &Bed) {
     for wrong in ["", "x", "2026-07-01T12:00:00.000Z", "2026-07-01T12:00:00Z#x", "0#../../x"] {
         assert!(wrong.parse::<Cursor>().is_err(), "{wrong}");
     }
+}
+
+async fn an_event_is_found_by_what_its_source_calls_it(bed: &Bed) {
+    let cx = bed.cx().await;
+    let found = async |source: &str, id: &str| {
+        let found = told_as(&cx, source, id).await.unwrap();
+        found.map(|(owner, event)| (owner.lead_id, event.event_type, event.external_event_id))
+    };
+    bring(&cx, "a", "order-1", ("bought", cx.now() - 1.hour())).await;
+    bring(&cx, "b", "order-2", ("bought", cx.now())).await;
+    let [a, b] = ["a", "b"].map(|name| find(&cx, whom(name)));
+    let (a, b) = (a.await.unwrap().unwrap().lead_id, b.await.unwrap().unwrap().lead_id);
+    let told = |lead, id: &str| Some((lead, "bought".to_owned(), id.to_owned()));
+    assert_eq!(found("shop", "order-1").await, told(a, "order-1"));
+    assert_eq!(found("shop", "order-2").await, told(b, "order-2"));
+    let long = "x".repeat(3_000);
+    for (source, id) in [
+        ("shop", "order-3"),
+        ("crm", "order-1"),
+        ("", ""),
+        ("a#b", "1"),
+        ("shop", &long),
+        (&long, "1"),
+    ] {
+        assert_eq!(found(source, id).await, None, "{source} {id}");
+    }
+    // Whoever he is now.
+    merge(&cx, a, b).await.unwrap();
+    assert_eq!(found("shop", "order-2").await, told(a, "order-2"));
+    contacts::erase_contact(&cx, a).await.unwrap();
+    assert_eq!(found("shop", "order-2").await, None);
 }
 
 fn event(id: &str, at: i64) -> StoredEvent {

@@ -9,6 +9,7 @@ mod address;
 mod erase;
 mod list;
 pub(crate) mod many;
+mod others;
 pub(crate) mod profile;
 pub(crate) mod rules;
 mod show;
@@ -38,6 +39,7 @@ pub use erase::{
 };
 pub use list::{After, Filter, ListError, Standing, list};
 pub use many::ensure_all;
+pub use others::{Other, others};
 pub use profile::Profile;
 pub use rules::{Change, Edit, TooMuch};
 pub use show::{Everything, Execution, Identity, Sent, Subscribed, TopicPreference, get};

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tidings_access::Cx;
 use tidings_kernel::{EmailAddress, Item, Put as PutItem, tables};
 use tidings_people::contacts;
+use tidings_sql::DatabaseError;
 use tidings_testbed::{Bed, each_store};
 
 use super::{Content, html, key, object, save, text};
@@ -17,6 +18,7 @@ each_store!(
     later_variables_win,
     the_stored_profile_counts_and_not_what_an_event_said,
     memory_and_features_are_loaded_where_they_are_named,
+    what_an_address_does_not_say_another_of_the_person_does,
     required_variables_are_missing_when_empty,
     a_preview_is_what_a_contact_would_get,
     labels_stand_for_values,
@@ -130,6 +132,56 @@ async fn memory_and_features_are_loaded_where_they_are_named(bed: &Bed) {
     let template = stored(&cx, "{{ memory.topic.x }}").await;
     let all = variables(&cx, &template, json!({})).await;
     assert_eq!(template.render(&all).unwrap().html.unwrap(), "chess");
+}
+
+/// He has become one with others: each address keeps its profile, and says first what the mail to it says.
+async fn what_an_address_does_not_say_another_of_the_person_does(bed: &Bed) {
+    let cx = bed.cx().await;
+    let [ada, eva, eve] = ["ada", "eva", "eve"].map(|name| format!("{name}@example.org"));
+    let emails = [&ada, &eva, &eve].map(|text| text.parse::<EmailAddress>().unwrap());
+    let (within, his) = (cx.clone(), emails.clone());
+    let made = cx.database().write(move |tx| {
+        let contact = contacts::ensure(tx, &within, &his[0])?;
+        for email in &his[1..] {
+            assert!(contacts::attach(tx, &within, contact, email.into())?);
+        }
+        Ok::<_, DatabaseError>(())
+    });
+    made.await.unwrap();
+    let [ada, eva, eve] = emails;
+    profile(&cx, &ada, json!({"plan": "pro", "unset": null, "tags": ["vip"]})).await;
+    let second = json!({"firstName": "Eva", "plan": "free", "unset": 7, "zone": null, "tags": ["old", "vip"]});
+    profile(&cx, &eva, second).await;
+    profile(&cx, &eve, json!({"firstName": "Eve", "zone": "north"})).await;
+    let all =
+        "{{ email }} {{ firstName }} {{ plan }} {{ unset }} {{ zone }} {{ tags | join: '+' }}";
+    let mut content = html("s", all);
+    for name in ["plan", "unset", "zone"] {
+        content.examples.insert(name.to_owned(), json!("example"));
+    }
+    save(&cx, "all", content).await;
+    let template = Templates::default().active(&cx, &key("all")).await.unwrap().unwrap();
+    let rendered = async |email: &EmailAddress, context: Value| {
+        let context = object(context);
+        let recipient =
+            Recipient { email, context: &context, unsubscribe_url: None, preferences_url: None };
+        let all = variables_for(&cx, &template, &recipient).await.unwrap();
+        template.render(&all).unwrap().html.unwrap()
+    };
+    assert_eq!(rendered(&ada, json!({})).await, "ada@example.org Eva pro 7 north old+vip");
+    assert_eq!(rendered(&eva, json!({})).await, "eva@example.org Eva free 7 north old+vip");
+    assert_eq!(rendered(&eve, json!({})).await, "eve@example.org Eve pro 7 north old+vip");
+    let said = json!({"firstName": "A", "plan": "b", "tags": ["c"]});
+    assert_eq!(rendered(&ada, said).await, "ada@example.org A b 7 north c");
+    // Where his own address says all that is named, nobody looks at the others.
+    let template = stored(&cx, "{{ plan }}").await;
+    let all = variables(&cx, &template, json!({"order": {"id": 1}})).await;
+    assert_eq!((all.get("plan"), all.get("zone")), (Some(&json!("pro")), None));
+    // What is required and named nowhere is looked for too.
+    let template = stored(&cx, "{{ a }}").await;
+    profile(&cx, &ada, json!({"a": 1})).await;
+    let all = variables(&cx, &template, json!({"order": {"id": 1}})).await;
+    assert!(missing(&template, &all).is_empty(), "{all:?}");
 }
 
 async fn required_variables_are_missing_when_empty(bed: &Bed) {

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tidings_access::{Limit, Page};
 use tidings_leads::identity::{
-    self, Flag, FlagId, Identity, Merge, MergeError, MergeId, Policy, UnmergeError, View, Whom,
+    self, DetachError, Flag, FlagId, Identity, IdentityError, Merge, MergeError, MergeId, Policy,
+    UnmergeError, View, Whom,
 };
 use tidings_people::contacts::ContactId;
 use utoipa::ToSchema;
@@ -15,7 +16,7 @@ use super::super::auth::{Manage, Needs, Read, Refusals};
 use super::super::input::{Body, Fields, FromFields, Listing};
 use super::super::{ListBody, V1};
 use super::{addressed, nobody};
-use crate::problem::{Problem, ProblemBody};
+use crate::problem::{Problem, ProblemBody, Violation};
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContactIdentities)]
@@ -127,6 +128,47 @@ pub(in crate::v1) async fn show(
 ) -> Result<Json<ViewBody>, Problem> {
     let view = identity::view(&v1.cx(&who), meant(&contact)?).await?;
     view.map(|view| Json(view.into())).ok_or_else(nobody)
+}
+
+/// Detach an identity
+///
+/// What is told with it later is about somebody else. Needs the scope `manage`.
+#[utoipa::path(
+    delete,
+    path = "/v1/contacts/{email}/identities/{channel}/{value}",
+    tag = "Leads",
+    security(("key" = [])),
+    params(
+        ("email" = String, Path, description = "An address, the id of a contact, or another identity", max_length = 600),
+        ("channel" = String, Path, max_length = 71),
+        ("value" = String, Path, max_length = 512)
+    ),
+    responses(
+        (status = 200, description = "The contact is not known by it", body = DetachedBody),
+        (status = 404, description = "There is no such contact", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 409, description = "It is an address, or the last identity", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 422, description = "It is no identity", body = ProblemBody, content_type = "application/problem+json"),
+        Refusals
+    )
+)]
+pub(in crate::v1) async fn detach(
+    State(v1): State<V1>,
+    who: Needs<Manage>,
+    Path((contact, channel, value)): Path<(String, String, String)>,
+) -> Result<Json<DetachedBody>, Problem> {
+    let whom = meant(&contact)?;
+    let named = Identity::new(&channel, &value).map_err(|error| {
+        let field = if error == IdentityError::Channel { "channel" } else { "value" };
+        Problem::invalid(vec![Violation { field: field.to_owned(), message: error.to_string() }])
+    })?;
+    let detached = identity::detach(&v1.cx(&who), whom, named).await?;
+    Ok(Json(DetachedBody { detached }))
+}
+
+#[derive(Serialize, ToSchema)]
+pub(in crate::v1) struct DetachedBody {
+    /// False if it was not the contact's
+    detached: bool,
 }
 
 /// Say that two contacts are one person
@@ -404,6 +446,16 @@ impl From<Flag> for FlagBody {
             cause: flag.cause,
             event_id: flag.event_id,
             flagged_at: flag.flagged_at,
+        }
+    }
+}
+
+impl From<DetachError> for Problem {
+    fn from(error: DetachError) -> Self {
+        match error {
+            DetachError::Missing => nobody(),
+            DetachError::Address | DetachError::Last(_) => Self::conflict(error),
+            DetachError::Store(error) => error.into(),
         }
     }
 }

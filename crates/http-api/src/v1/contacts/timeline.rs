@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tidings_leads::event::StoredEvent;
 use tidings_leads::timeline::{self, Listing, MAX_LIMIT, MAX_TYPES};
+use tidings_people::contacts::ContactId;
 use utoipa::ToSchema;
 
 use super::super::auth::{Needs, Read, Refusals};
@@ -22,6 +23,8 @@ const DEFAULT_LIMIT: usize = 50;
 #[schema(as = LeadEvent)]
 pub(in crate::v1) struct LeadEventBody {
     id: String,
+    /// Whose it is now
+    contact_id: i64,
     #[schema(example = "email.opened")]
     event_type: String,
     #[schema(value_type = String, format = DateTime)]
@@ -131,15 +134,17 @@ pub(in crate::v1) async fn show(
 ) -> Result<Json<ListBody<LeadEventBody>>, Problem> {
     let whom = identity::meant(&contact)?;
     let page = timeline::timeline(&v1.cx(&who), whom, &listing).await?.ok_or_else(nobody)?;
-    let next = page.next.map(Place);
-    Ok(ListBody::answer(tidings_access::Page { items: page.events, next }))
+    let (contact, next) = (page.owner.lead_id, page.next.map(Place));
+    let items = page.events.into_iter().map(|event| (contact, event)).collect();
+    Ok(ListBody::answer(tidings_access::Page { items, next }))
 }
 
-impl From<StoredEvent> for LeadEventBody {
-    fn from(event: StoredEvent) -> Self {
+impl From<(ContactId, StoredEvent)> for LeadEventBody {
+    fn from((contact, event): (ContactId, StoredEvent)) -> Self {
         Self {
             story: timeline::sentence(&event),
             id: event.id,
+            contact_id: contact.get(),
             event_type: event.event_type,
             occurred_at: event.occurred_at,
             received_at: event.received_at,

@@ -62,6 +62,12 @@ async fn what_people_did_is_told_and_shown() {
     let some =
         world.get(&key, &format!("{path}?type=login,other&after=2026-06-30T12:00:00Z")).await;
     assert_eq!(some.json()["data"].as_array().unwrap().len(), 1);
+    let found = world.get(&key, "/v1/lead-events?source=shop&external_event_id=o-1").await.json();
+    assert_eq!(found, json!({ "data": [second["data"][0]], "next_cursor": null }));
+    let none = world.get(&key, "/v1/lead-events?source=shop&external_event_id=o-2").await;
+    assert_eq!(none.json()["data"], json!([]));
+    let unnamed = world.get(&key, "/v1/lead-events?source=shop").await;
+    assert_eq!(unnamed.status, 422, "{}", unnamed.body);
     for wrong in ["limit=0", "limit=201", "cursor=x", "before=now", "type=,", "other=1"] {
         assert_eq!(world.get(&key, &format!("{path}?{wrong}")).await.status, 422, "{wrong}");
     }
@@ -122,6 +128,40 @@ async fn people_are_joined_taken_apart_and_flagged() {
         r#"{"dismissed":true}"#
     );
     assert_eq!(world.post(&key, "/v1/contact-flags/1/dismiss", "").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_somebody_is_not_known_by_after_all_is_detached() {
+    let (world, key) = begun().await;
+    let event = r#"{"event_type":"login","identities":[{"channel":"email","value":"ada@example.org"},
+        {"channel":"phone","value":"+49 30 12345"},{"channel":"custom:crm","value":"a/b"}]}"#;
+    world.post(&key, "/v1/lead-events", event).await;
+    work(&world).await;
+    let path = "/v1/contacts/ada@example.org/identities";
+    let detach = async |what: &str| {
+        let answer = world.delete(&key, &format!("{path}/{what}")).await;
+        (answer.status, answer.body)
+    };
+    assert_eq!(detach("phone/+49%2030%2012345").await, (200, r#"{"detached":true}"#.to_owned()));
+    assert_eq!(detach("phone/+493012345").await, (200, r#"{"detached":false}"#.to_owned()));
+    assert_eq!(detach("custom:crm/a%2Fb").await, (200, r#"{"detached":true}"#.to_owned()));
+    let (status, told) = detach("email/ada@example.org").await;
+    assert!(status == 409 && told.contains("an address stays"), "{told}");
+    let known = world.get(&key, path).await.json();
+    assert_eq!(known["identities"].as_array().unwrap().len(), 1);
+    for (wrong, field) in [("fax/1", "channel"), ("phone/1", "value")] {
+        let (status, told) = detach(wrong).await;
+        assert!(status == 422 && told.contains(field), "{wrong}: {told}");
+    }
+    let event = r#"{"event_type":"login","identities":[{"channel":"phone","value":"+493012345"}]}"#;
+    world.post(&key, "/v1/lead-events", event).await;
+    work(&world).await;
+    let path = "/v1/contacts/phone=+493012345/identities";
+    assert_eq!(world.get(&key, path).await.json()["contact_id"], 2);
+    let last = world.delete(&key, &format!("{path}/phone/+493012345")).await;
+    assert!(last.status == 409 && last.body.contains("known by nothing else"), "{}", last.body);
+    let path = "/v1/contacts/nobody@example.org/identities/phone/+493012345";
+    assert_eq!(world.delete(&key, path).await.status, 404);
 }
 
 #[tokio::test]

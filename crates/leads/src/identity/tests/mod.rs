@@ -1,6 +1,7 @@
 //! Stories about who is who, on every SQL engine.
 
 mod consent;
+mod detach;
 mod model;
 mod older;
 mod races;

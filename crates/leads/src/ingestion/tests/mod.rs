@@ -60,7 +60,7 @@ pub(crate) fn told(cx: &Cx, id: &str, at: Timestamp, identities: &[&str]) -> Lea
 }
 
 /// Ids of a person's events, the newest first.
-pub(super) async fn ids(cx: &Cx, whom: Whom) -> Vec<String> {
+pub(crate) async fn ids(cx: &Cx, whom: Whom) -> Vec<String> {
     let listing = Listing { limit: 200, ..Listing::default() };
     let page = timeline(cx, whom, &listing).await.unwrap();
     page.map_or_else(Vec::new, |page| {

@@ -34,7 +34,7 @@ use tidings_delivery::links::Links;
 use tidings_delivery::pace::Pace;
 use tidings_delivery::sent::{self, Line};
 use tidings_delivery::templates::display_names::{self, DisplayNames};
-use tidings_delivery::templates::{Learned, Templates, Wanted, learned_of};
+use tidings_delivery::templates::{Learned, Templates, Wanted, learned_of, others_of};
 use tidings_jobs::contracts::CampaignEmail;
 use tidings_jobs::{Handler, Outcome, Work, for_contract};
 use tidings_kernel::{EmailAddress, Sender, tables};
@@ -343,6 +343,7 @@ impl Worker {
                     row,
                     email,
                     profile,
+                    others: Vec::new(),
                     learned: Learned::default(),
                     paper: Arc::clone(paper),
                 }),
@@ -353,22 +354,17 @@ impl Worker {
         Ok(people)
     }
 
-    /// Looks up what was learned of them, if their content names it.
+    /// Looks up what was learned of them and what their other addresses say, if their content names it.
     async fn learn(&self, cx: &Cx, people: &mut [Person]) -> Result<(), StorageError> {
-        let wanted = people.iter().fold(Wanted { memory: false, features: false }, |all, one| {
-            let wanted = one.paper.wanted();
-            Wanted {
-                memory: all.memory || wanted.memory,
-                features: all.features || wanted.features,
-            }
-        });
-        if !wanted.memory && !wanted.features {
-            return Ok(());
-        }
+        let mut wanted = Wanted::default();
+        people.iter().for_each(|one| wanted.add(&one.paper.wanted));
         let emails: Vec<&EmailAddress> = people.iter().map(|person| &person.email).collect();
-        let mut learned = learned_of(cx, wanted, &emails).await?;
+        let mut learned = learned_of(cx, &wanted, &emails).await?;
+        let asked = people.iter().map(|person| (&person.email, person.profile.as_ref()));
+        let mut others = others_of(cx, &wanted, asked).await?;
         for person in people {
             person.learned = learned.remove(person.email.as_str()).unwrap_or_default();
+            person.others = others.remove(person.email.as_str()).unwrap_or_default();
         }
         Ok(())
     }
@@ -403,7 +399,7 @@ impl Worker {
                 continue;
             };
             let (paper, learned) = (Arc::clone(paper), Learned::default());
-            people.push(Person { row, email, profile: None, learned, paper });
+            people.push(Person { row, email, profile: None, others: Vec::new(), learned, paper });
         }
         if people.is_empty() {
             return Ok(Vec::new());

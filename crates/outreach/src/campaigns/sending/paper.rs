@@ -13,6 +13,7 @@ use tidings_delivery::templates::{
 };
 use tidings_kernel::{EmailAddress, Item, Mail};
 use tidings_mail::{Letter, Mailbox, compose};
+use tidings_people::contacts::Other;
 use tidings_templates::{Compiled, Lines, RenderError, Rendered, Source, compile_lines};
 
 use super::load::Recipient;
@@ -27,6 +28,8 @@ pub(super) struct Paper {
     body: Body,
     /// What stands in the place of the template's own.
     lines: Lines,
+    /// What has to be looked up for each person, because the content names it.
+    pub(super) wanted: Wanted,
 }
 
 enum Body {
@@ -117,25 +120,17 @@ async fn make(
             }
         }
     };
-    Ok(Ok(Paper { content, body, lines }))
+    let mut wanted = match &body {
+        Body::Stored(stored) => Wanted::of(stored.roots()),
+        Body::Inline(compiled) => Wanted::of(compiled.roots()),
+    };
+    wanted.add(&Wanted::of(lines.roots()));
+    Ok(Ok(Paper { content, body, lines, wanted }))
 }
 
 impl Paper {
     pub(super) fn template_key(&self) -> Option<&str> {
         self.content.template.as_ref().map(|template| template.key.as_str())
-    }
-
-    /// What has to be looked up for each person, because the content names it.
-    pub(super) fn wanted(&self) -> Wanted {
-        Wanted { memory: self.names("memory"), features: self.names("features") }
-    }
-
-    fn names(&self, root: &str) -> bool {
-        self.lines.names(root)
-            || match &self.body {
-                Body::Stored(stored) => stored.names(root),
-                Body::Inline(compiled) => compiled.names(root),
-            }
     }
 
     fn render(&self, variables: &Map<String, Value>) -> Result<Rendered, RenderError> {
@@ -159,6 +154,8 @@ pub(super) struct Person {
     pub(super) row: Recipient,
     pub(super) email: EmailAddress,
     pub(super) profile: Option<Item>,
+    /// His other addresses, if he may need them.
+    pub(super) others: Vec<Other>,
     pub(super) learned: Learned,
     pub(super) paper: Arc<Paper>,
 }
@@ -209,15 +206,16 @@ impl<'a> Desk<'a> {
     pub(super) fn subject(&self, person: Person, now: Timestamp) -> Option<String> {
         let to = person.row.addressee(self.campaign);
         let urls = (self.links.unsubscribe(&to), self.links.preferences(&to));
-        let known = (person.profile.as_ref(), person.learned);
-        let variables = self.variables(&person.email, known, (&urls.0, &urls.1), now);
-        person.paper.render(&variables).ok().map(|rendered| rendered.subject)
+        let Person { email, profile, others, learned, paper, .. } = person;
+        let known = (profile.as_ref(), others.as_slice(), learned);
+        let variables = self.variables(&email, known, (&urls.0, &urls.1), now);
+        paper.render(&variables).ok().map(|rendered| rendered.subject)
     }
 
     fn variables(
         &self,
         email: &EmailAddress,
-        (profile, learned): (Option<&Item>, Learned),
+        (profile, others, learned): (Option<&Item>, &[Other], Learned),
         (unsubscribe, preferences): (&str, &str),
         now: Timestamp,
     ) -> Map<String, Value> {
@@ -227,16 +225,16 @@ impl<'a> Desk<'a> {
             unsubscribe_url: Some(unsubscribe),
             preferences_url: Some(preferences),
         };
-        let known = Known { profile, labels: self.labels, learned };
+        let known = Known { profile, others, labels: self.labels, learned };
         variables_known(known, &recipient, now)
     }
 
     /// The mail for a person, or why there can be none.
     pub(super) fn write(&self, person: Person, now: Timestamp) -> Result<Written, Unwritten> {
-        let Person { row, email, profile, learned, paper } = person;
+        let Person { row, email, profile, others, learned, paper } = person;
         let to = row.addressee(self.campaign);
         let (unsubscribe, preferences) = (self.links.unsubscribe(&to), self.links.preferences(&to));
-        let known = (profile.as_ref(), learned);
+        let known = (profile.as_ref(), others.as_slice(), learned);
         let variables = self.variables(&email, known, (&unsubscribe, &preferences), now);
         let missing = paper.missing(&variables);
         if !missing.is_empty() {

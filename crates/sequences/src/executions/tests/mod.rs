@@ -4,6 +4,7 @@ mod crash;
 mod edits;
 mod endings;
 mod enrolment;
+mod live;
 mod rules;
 mod segments;
 mod skips;

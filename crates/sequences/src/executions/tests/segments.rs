@@ -24,7 +24,7 @@ each_store!(
     each_address_says_what_somebody_is_until_they_are_taken_apart,
 );
 
-async fn put(world: &World<'_>, slug: &str, condition: Value) {
+pub(super) async fn put(world: &World<'_>, slug: &str, condition: Value) {
     let segment = segments::Put {
         slug: slug.parse().unwrap(),
         name: None,

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use tidings_access::Cx;
 use tidings_delivery::eligibility::settings::{self, Sending};
 use tidings_kernel::{Item, Put, Value, tables};
+use tidings_leads::identity;
 use tidings_people::consent::preferences::{self, Switch};
 use tidings_people::consent::subscriptions::{Subscribe, subscribe};
 use tidings_people::consent::topics;
@@ -22,6 +23,7 @@ use crate::world::World;
 
 each_store!(
     a_condition_is_met_by_what_it_asks_for,
+    a_field_is_what_any_address_of_the_person_says,
     a_time_of_day_is_that_where_the_person_is,
     a_mail_that_has_to_wait_goes_within_its_window,
     a_topic_that_is_off_is_skipped_and_the_walk_goes_on,
@@ -126,6 +128,50 @@ async fn a_condition_is_met_by_what_it_asks_for(bed: &Bed) {
         let all = (&Which::All, Cause::Operator);
         stop_all(&cx, &world.versions, &ada, all, cx.now()).await.unwrap();
     }
+}
+
+/// As conditions see it after a merge, whichever of his addresses he walks with.
+async fn a_field_is_what_any_address_of_the_person_says(bed: &Bed) {
+    let world = World::new(bed).await;
+    let cx = world.cx().await;
+    know(&cx, "ada", json!({ "company": "Acme" }), &[]).await;
+    know(&cx, "bob", json!({ "company": "", "plan": "pro", "note": null }), &[]).await;
+    let mut ids = Vec::new();
+    for name in ["ada", "bob"] {
+        let whom = identity::Whom::Email(format!("{name}@example.org").parse().unwrap());
+        ids.push(identity::find(&cx, whom).await.unwrap().unwrap().lead_id);
+    }
+    let merged = identity::merge(&cx, ids[0], ids[1]).await.unwrap();
+    let holds = async |number: usize, name: &str, check: &Json| {
+        let id = format!("field-{number}-{name}");
+        let steps = json!([{ "condition": check, "then": [{ "wait": "1 day" }] }]);
+        world.define(&format!("id: {id}\nsteps: {steps}")).await;
+        let email = format!("{name}@example.org");
+        world.enrol(&email, &id, json!({})).await;
+        world.run().await;
+        world.inside(&email).await.iter().any(|execution| execution.sequence == id)
+    };
+    let equals = |field: &str, value: &str| json!({ "subscriber_field_equals": { "field": field, "value": value } });
+    let exists = |field: &str| json!({ "subscriber_field_exists": field });
+    let checks = [
+        (exists("company"), true),
+        (exists("plan"), true),
+        (exists("note"), false),
+        (exists("email"), true),
+        (equals("plan", "pro"), true),
+        (equals("plan", "free"), false),
+        (equals("company", "Acme"), true),
+        (equals("email", "bob@example.org"), true),
+        (equals("email", "eve@example.org"), false),
+    ];
+    for (number, (check, expected)) in checks.iter().enumerate() {
+        for name in ["ada", "bob"] {
+            assert_eq!(holds(number, name, check).await, *expected, "{name}: {check}");
+        }
+    }
+    identity::unmerge(&cx, merged.id).await.unwrap();
+    assert!(!holds(10, "ada", &exists("plan")).await);
+    assert!(holds(10, "bob", &exists("plan")).await);
 }
 
 async fn a_time_of_day_is_that_where_the_person_is(bed: &Bed) {

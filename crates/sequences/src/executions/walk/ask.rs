@@ -8,7 +8,7 @@ use tidings_access::{Cx, StorageError};
 use tidings_delivery::past::{self, Did, Sent};
 use tidings_kernel::{EmailAddress, Value, tables};
 use tidings_outreach::audience::{self, Condition, Walk};
-use tidings_people::contacts::Profile;
+use tidings_people::contacts::{self, Profile};
 use tidings_people::keys;
 
 use super::super::Execution;
@@ -56,27 +56,40 @@ pub(crate) async fn answer(
         },
         Check::HasOpened(template) => past::has_event(cx, email, Did::Open, template).await?,
         Check::HasClicked(template) => past::has_event(cx, email, Did::Click, template).await?,
-        Check::FieldExists(field) => exists(field_of(cx, email, field).await?.as_ref()),
+        Check::FieldExists(field) => {
+            any_says(cx, (email, field), |found| exists(Some(found))).await?
+        }
         Check::FieldEquals(field, wanted) => {
-            let found = field_of(cx, email, field).await?;
-            found.is_some_and(|found| equals(&found, wanted))
+            any_says(cx, (email, field), |found| equals(found, wanted)).await?
         }
         Check::Matches(condition) => matches(cx, versions, (program, email), condition).await?,
     }))
 }
 
-async fn field_of(
+/// Whether it is true of the field as one of the person's addresses has it. The others are asked only if the one that he walks
+/// with does not say so.
+async fn any_says(
     cx: &Cx,
-    email: &EmailAddress,
-    field: &str,
-) -> Result<Option<Value>, StorageError> {
+    (email, field): (&EmailAddress, &str),
+    is_true: impl Fn(&Value) -> bool,
+) -> Result<bool, StorageError> {
     let item = cx.items().await?.get(&tables::MAIN, &keys::profile(email)).await?;
     let profile = item.map(Profile::from).unwrap_or_default();
-    Ok(match field {
+    if field_of(email, &profile, field).is_some_and(|found| is_true(&found)) {
+        return Ok(true);
+    }
+    let others = contacts::others(cx, &[email]).await?;
+    let mut found =
+        others.values().flatten().filter_map(|one| field_of(&one.email, &one.profile, field));
+    Ok(found.any(|found| is_true(&found)))
+}
+
+fn field_of(email: &EmailAddress, profile: &Profile, field: &str) -> Option<Value> {
+    match field {
         "email" => Some(email.as_str().into()),
         "firstName" => profile.first_name().map(Into::into),
         _ => profile.attribute(field).cloned(),
-    })
+    }
 }
 
 pub(crate) fn exists(found: Option<&Value>) -> bool {

@@ -152,6 +152,7 @@ const UNTOLD: &[(&str, &str)] = &[
     ("POST /v1/campaigns/{campaign}/test", "sends"),
     ("POST /v1/campaigns/{campaign}/retry-failed", "is told by `tidings-outreach`"),
     ("POST /v1/contacts/{email}/merge", "is told by `tidings-leads`"),
+    ("DELETE /v1/contacts/{email}/identities/{channel}/{value}", "is told by `tidings-leads`"),
     ("POST /v1/contact-merges/{merge}/undo", "is told by `tidings-leads`"),
     ("POST /v1/contact-flags/{flag}/dismiss", "is told by `tidings-leads`"),
     ("PUT /v1/settings/identity", "is told by `tidings-leads`"),

@@ -28,6 +28,7 @@ impl Known {
             .replace("{merge}", "1")
             .replace("{flag}", "1")
             .replace("{tag}", "vip")
+            .replace("{channel}/{value}", "custom:hidden/1")
             .replace("{key}", "hidden")
             .replace("{type}", "hidden")
             .replace("{rules}", "hidden")

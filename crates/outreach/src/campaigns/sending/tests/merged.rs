@@ -2,6 +2,7 @@
 
 use tidings_jobs::Outcome;
 use tidings_kernel::{SendError, queues};
+use tidings_people::contacts::{self, Change, Edit, Update};
 use tidings_testbed::{Bed, each_store};
 
 use super::{Sending, World};
@@ -14,6 +15,7 @@ each_store!(
     who_has_it_as_somebody_else_does_not_get_it_again,
     who_cannot_get_it_as_one_gets_it_as_the_other,
     who_is_tested_does_not_wait_for_himself_to_get_the_winner,
+    a_letter_knows_what_any_address_of_the_person_says,
 );
 
 /// What a merge does to the relations that matter here.
@@ -133,4 +135,19 @@ async fn who_is_tested_does_not_wait_for_himself_to_get_the_winner(bed: &Bed) {
     world.work().await;
     check_skipped(&sending, "p001@example.org").await;
     sending.check_end("with one who would have got the winner").await;
+}
+
+async fn a_letter_knows_what_any_address_of_the_person_says(bed: &Bed) {
+    let world = World::new(bed, 3).await;
+    let sending = world.campaign(3).await;
+    let email = "p001@example.org".parse().unwrap();
+    let edit = Edit { first_name: Change::Clear, ..Edit::default() };
+    contacts::update(&bed.cx().await, Update { email, edit }).await.unwrap();
+    merge(&world, "p001@example.org", "p002@example.org").await;
+    assert_eq!(world.handle(&sending.messages[0]).await, Outcome::Done);
+    for (email, name) in [("p001@example.org", "Person 2"), ("p003@example.org", "Person 3")] {
+        let mime = world.provider.mime(email);
+        assert!(mime.contains(&format!("Subject: Hello {name}\r\n")), "{mime}");
+        assert_eq!(world.log(email).await[0].text("subject"), Some(&*format!("Hello {name}")));
+    }
 }
