@@ -294,7 +294,14 @@ impl Run<'_> {
                     message.marked.remove(user);
                 }
             }
-            Step::Retell => self.ground.retell().await,
+            Step::Retell => {
+                self.ground.retell().await;
+                // No stream tells a thing again after the marks of counting out are gone.
+                for tenant in 0..TENANTS {
+                    let cx = self.ground.cx(self.node, tenant).await;
+                    count_out(&cx, self.inbox()).await.unwrap();
+                }
+            }
         }
         self.ground.clock().advance(4.milliseconds());
     }
