@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::ToSpan as _;
-use model::{Ground, NODES, Size, TENANTS};
+use model::{Ground, NODES, Size, TENANTS, narrow};
 use serde_json::json;
 use server::{Server, connect};
 use shop::Shop;
@@ -51,7 +51,7 @@ impl World {
         let database = Database::memory().await.unwrap();
         let access = Access::new(database, Arc::clone(&engine), Arc::clone(&clock) as Arc<_>);
         workspaces::create(&access, "acme".parse().unwrap()).await.unwrap();
-        Self { access, engine, clock, inbox: Arc::default(), server }
+        Self { access, engine, clock, inbox: Arc::new(narrow()), server }
     }
 
     async fn cx(&self) -> Cx {
@@ -458,7 +458,7 @@ fn counts_are_what_looking_says() {
         for name in &names {
             workspaces::create(&world.access, name.parse().unwrap()).await.unwrap();
         }
-        Workspaces { world, names, inboxes: Default::default() }
+        Workspaces { world, names, inboxes: std::array::from_fn(|_| narrow()) }
     });
 }
 
@@ -475,7 +475,7 @@ async fn at_every_call(
             let engine = dying_engine(Arc::clone(&world.engine), place, after);
             let clock = Arc::clone(&world.clock) as Arc<_>;
             let access = Access::new(world.access.database().clone(), engine, clock);
-            let died = !attempt(&inside(&access, "acme").await, &Inbox::new()).await;
+            let died = !attempt(&inside(&access, "acme").await, &narrow()).await;
             again().await;
             world.verify().await;
             if !died {
@@ -561,6 +561,34 @@ async fn taking_out_that_dies_goes_on() {
         async || assert_eq!(world.told().await, "0 0"),
     )
     .await;
+}
+
+#[tokio::test]
+async fn taking_out_what_is_listed_that_dies_goes_on() {
+    let world = World::new().await;
+    at_every_call(
+        &world,
+        async |cx, inbox| {
+            for ttl in ["10m", "20m", "21m", "22m", "40m"] {
+                world.publish("ada", "order", ttl).await;
+            }
+            world.clock.advance(11.minutes());
+            assert_eq!(world.told().await, "4 4; order 4 4");
+            world.publish("ada", "", "5m").await;
+            world.publish("ada", "", "15m").await;
+            world.clock.advance(10.minutes());
+            counts(cx, inbox, &ada()).await.is_ok()
+        },
+        async || {
+            assert_eq!(world.told().await, "3 3; order 2 2");
+            world.clock.advance(6.minutes());
+            assert_eq!(world.told().await, "1 1; order 1 1");
+            world.clock.advance(15.minutes());
+            assert_eq!(world.told().await, "0 0");
+        },
+    )
+    .await;
+    world.verify().await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 //! The counts of a category go when they come to nothing, so that a user has no more of them than there are categories of his
 //! messages. A read-all of the category stands beside them: while it may cover a message to everyone, they stay, and expire.
 //!
-//! Here: the updates. Not here: by how much (`rules`).
+//! Here: the updates. Not here: by how much (`rules`), and when what is counted expires (`horizon`).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use tidings_kernel::{Condition, Expect, Item, Key, Txn, Update, Value, Workspace, tables};
 
 use crate::keys::{self, Category, InboxKey, PUBLIC, Partition, UserId};
-use crate::records::{CategoryStats, EXPIRY, SOONEST, UserStats, Watermark, stamp};
+use crate::records::{CategoryStats, EXPIRY, Watermark, stamp};
 use crate::rules::Difference;
 use crate::ttl::MAX_DAYS;
 
@@ -115,20 +115,6 @@ impl<'a> Counting<'a> {
         let stamp = stamp(self.tenant, self.inbox, self.uid);
         let update = Update::new(&tables::INBOX, key);
         stamp.into_iter().fold(update, |update, (name, value)| update.set(name, value))
-    }
-}
-
-/// Takes into `c#*` that something is counted from now on which is gone from this second on, and tells what that expects of the
-/// counts. Others who do the same at the same time are not in the way, as long as theirs is on the same side.
-pub(crate) fn take_in(all: Update, stats: &UserStats, expires: i64) -> (Update, Condition) {
-    let path = || SOONEST.into();
-    match stats.soonest {
-        Some(soonest) if soonest <= expires => (all, Condition::Le(path(), expires.into())),
-        Some(_) => (all.set(SOONEST, expires), Condition::Gt(path(), expires.into())),
-        // These counts are made by this, and there is nothing else in them.
-        None if stats.rev == 0 => (all.set(SOONEST, expires), Condition::not_exists("rev")),
-        // Whoever looks next finds out.
-        None => (all, Condition::not_exists(SOONEST)),
     }
 }
 

@@ -175,6 +175,11 @@ pub fn category_counts(partition: &str, category: &Category) -> Key {
     Key::new(partition, format!("{COUNTS}{category}"))
 }
 
+/// What expires next in the partition of a user.
+pub fn expiring(partition: &str) -> Key {
+    Key::new(partition, "e#next")
+}
+
 /// That a message or receipt that has expired was counted out.
 pub fn counted_out(partition: &str, id: &MessageId) -> Key {
     Key::new(partition, format!("x#{MESSAGES}{id}"))
@@ -303,6 +308,7 @@ mod tests {
             super::message(&public, &id),
             super::counts(&user),
             super::category_counts(&public, &news),
+            super::expiring(&user),
             super::counted_out(&user, &id),
             super::post(&acme(), &inbox, &id),
             super::draft(&acme(), &inbox, &id),
@@ -320,6 +326,7 @@ mod tests {
         t#acmeG#$public#app / m#0GV8YLWQ000000001
         t#acmeU#ada#app / c#*
         t#acmeG#$public#app / c#news
+        t#acmeU#ada#app / e#next
         t#acmeU#ada#app / x#m#0GV8YLWQ000000001
         t#acmeP#app / p#0GV8YLWQ000000001
         t#acmeP#app / d#0GV8YLWQ000000001

@@ -6,7 +6,7 @@
 //!
 //! Here: ids, keys and records of seed 001 (`ids`, `keys`, `records`), how long messages live (`ttl`), what a tenant has set
 //! (`settings`), how messages come and are taken away (`publish`), reading and marking them (`read`, `marks`), what becomes
-//! of the counts when messages expire (`overdue`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`, `forgotten`) and signing him out (`sign_out`), what tells those who look right now that
+//! of the counts when messages expire (`overdue`, `horizon`, `expiry`), counting anew (`verify`, `patrol`), forgetting a user (`forget`, `forgotten`) and signing him out (`sign_out`), what tells those who look right now that
 //! something has changed (`hints`), and how a device proves whose inbox it may see (`tokens`). Not here: how any of it travels (`http-api`), and mail.
 
 mod balance;
@@ -17,6 +17,7 @@ pub mod expiry;
 mod forget;
 mod forgotten;
 pub mod hints;
+mod horizon;
 pub mod ids;
 pub mod keys;
 pub mod marks;
@@ -41,6 +42,7 @@ mod wrong;
 
 pub use forget::forget;
 use hints::Hints;
+pub use overdue::Bounds;
 pub use sign_out::sign_out;
 use tidings_sql::Database;
 pub use view::{LookError, Reader};
@@ -51,6 +53,7 @@ pub use wrong::Wrong;
 pub struct Inbox {
     pub hints: Hints,
     pub settings: settings::Kept,
+    pub bounds: Bounds,
     indexes: public::Indexes,
     balances: balances::Balances,
 }

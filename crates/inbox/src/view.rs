@@ -14,9 +14,10 @@ use crate::balance::Balance;
 use crate::counting::{Counting, still};
 use crate::damage::readable;
 use crate::forgotten::{self, is_since};
+use crate::horizon::NEVER;
 use crate::ids::MessageId;
 use crate::keys::{self, Category, InboxKey, UserId};
-use crate::overdue::{self, NEVER};
+use crate::overdue;
 use crate::public::Index;
 use crate::race::{ATTEMPTS, lost};
 use crate::records::{

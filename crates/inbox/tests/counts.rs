@@ -4,7 +4,7 @@
 mod model;
 
 use async_trait::async_trait;
-use model::{Ground, NODES, Size, TENANTS, counts_are_what_looking_says};
+use model::{Ground, NODES, Size, TENANTS, counts_are_what_looking_says, narrow};
 use tidings_access::Cx;
 use tidings_inbox::Inbox;
 use tidings_kernel::ItemEngine as _;
@@ -51,7 +51,7 @@ fn on(size: Size, beds: impl AsyncFn() -> (Bed, Option<Bed>)) {
         for workspace in &workspaces {
             first.make_workspace(workspace).await;
         }
-        Sql { beds, workspaces, inboxes: Default::default() }
+        Sql { beds, workspaces, inboxes: std::array::from_fn(|_| narrow()) }
     });
 }
 

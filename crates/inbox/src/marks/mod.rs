@@ -21,12 +21,13 @@ use tidings_kernel::{
 pub use self::newer::MAX_NEWER;
 pub use self::read_all::{ReadAll, ReadUpTo, read_all};
 use crate::Inbox;
-use crate::counting::{Counting, still, take_in, unchanged};
+use crate::counting::{Counting, still, unchanged};
 use crate::damage::readable;
+use crate::horizon::take_in;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::race::{ATTEMPTS, lost};
-use crate::records::{EXPIRY, Marks, Stored};
+use crate::records::{EXPIRY, Expiring, Marks, Stored};
 pub use crate::rules::Mark;
 use crate::rules::{Difference, Standing};
 use crate::timeline::{self, Marked};
@@ -178,7 +179,7 @@ fn transaction(
     told: Option<(&Cx, &Reader)>,
 ) -> (Txn, usize) {
     let (mut txn, mut difference, mut made) = (Txn::new(), Difference::default(), 0);
-    let mut soonest = None;
+    let mut come = Vec::new();
     for (found, marks) in changed {
         let is_new = |category: &Category| !difference.categories.contains_key(category);
         let more = 1 + usize::from(found.category.as_ref().is_some_and(is_new));
@@ -193,20 +194,15 @@ fn transaction(
         txn = txn.update(found.update(counting, marks));
         txn = told.into_iter().fold(txn, Txn::enqueue);
         made += 1;
-        // A receipt may be new. What is the user's own was taken in when it came.
-        let expires = found.public.map(|(_, expires)| expires.as_second());
-        soonest = soonest.into_iter().chain(expires).min();
+        // What is the user's own was taken in when it came, and a receipt that counts already when it began to.
+        let begins = found.standing.counted() == 0 && counted != 0;
+        if let Some((_, expires)) = found.public.filter(|_| begins) {
+            come.push(Expiring::new(&found.id, expires));
+        }
     }
     let stats = &view.balance.stats;
     let known = still("marks", stats.marks).and(still("cleaned", stats.cleaned));
-    let (all, known) = match soonest {
-        Some(expires) => {
-            let (all, taken_in) = take_in(counting.all(), stats, expires);
-            (all, known.and(taken_in))
-        }
-        None => (counting.all(), known),
-    };
-    let all = all.expect(Expect::That(known));
+    let all = take_in(counting.all(), known, stats, come);
     (counting.add(txn, &difference, all, &view.balance.categories), made)
 }
 

@@ -15,11 +15,12 @@ use tidings_kernel::{Condition, Expect, MAX_TXN_WRITES, Query, Txn, tables};
 use super::MarkError;
 use super::newer::{Newer, Search};
 use crate::Inbox;
-use crate::counting::{Counting, still, take_in};
+use crate::counting::{Counting, still};
+use crate::horizon::take_in;
 use crate::ids::MessageId;
 use crate::keys::{self, Category};
 use crate::race::{ATTEMPTS, lost};
-use crate::records::Watermark;
+use crate::records::{Expiring, Watermark};
 use crate::timeline;
 use crate::view::{Reader, View, look};
 
@@ -181,12 +182,6 @@ impl Plan<'_> {
         let flags = flags.iter().map(|newer| newer.flag(self.counting, number));
         let mut txn = flags.fold(Txn::new(), Txn::update);
         let all = self.counting.all().set("marks", number);
-        let publics = self.newer.iter().filter_map(|newer| newer.public);
-        // Nobody has changed the counts, so what this expects besides is so.
-        let all = match publics.map(|(_, expires)| expires.as_second()).min() {
-            Some(expires) => take_in(all, stats, expires).0,
-            None => all,
-        };
         let all = match &self.what.category {
             None => {
                 let before = stats.all.as_ref().and_then(|mark| mark.id.clone());
@@ -229,7 +224,9 @@ impl Plan<'_> {
                 }
             }
         };
-        txn.update(all.expect(Expect::That(still("rev", stats.rev))))
+        let publics = self.newer.iter().filter_map(|newer| newer.public.zip(Some(&newer.id)));
+        let come = publics.map(|((_, expires), id)| Expiring::new(id, expires)).collect();
+        txn.update(take_in(all, still("rev", stats.rev), stats, come))
     }
 
     /// It covers all that is there, and whatever was there and has expired.

@@ -9,11 +9,13 @@ use tidings_kernel::{
     Condition, Expect, ItemStore, Outgoing, Path, StoreError, Txn, Update, tables,
 };
 
-use crate::counting::{Counting, take_in};
+use crate::counting::Counting;
 use crate::damage::{passed_over, readable};
+use crate::horizon::take_in;
 use crate::keys::{self, InboxKey, UserId};
 use crate::records::{
-    CategoryStats, EXPIRY, Marks, Message, Own, Post, SETTLED, Stored, UserStats, damaged, stamp,
+    CategoryStats, EXPIRY, Expiring, Marks, Message, Own, Post, SETTLED, Stored, UserStats,
+    damaged, stamp,
 };
 use crate::timeline::{self, Fate};
 
@@ -143,14 +145,14 @@ impl Copies<'_> {
         let copy = Own { message: message.clone(), uid: (*uid).clone(), marks };
         let tenant = self.cx.workspace();
         let all = self.count(keys::counts(&keys::user(tenant, self.inbox, uid)), uid, 1);
-        let (all, taken_in) = take_in(all.add("rev", 1), stats, message.expires.as_second());
         let unread = if covered {
             Condition::eq("marks", stats.marks)
         } else {
             before_mark("all", id.as_str())
         };
         let all = if begins { all.set(SETTLED, settled) } else { all };
-        let all = all.expect(Expect::That(taken_in.and(unread)));
+        let expiring = Expiring::new(id, message.expires);
+        let all = take_in(all.add("rev", 1), unread, stats, vec![expiring]);
         let txn =
             txn.put(&tables::INBOX, copy.to_item(tenant, self.inbox), Expect::Absent).update(all);
         let Some(name) = &self.post.category else { return txn };

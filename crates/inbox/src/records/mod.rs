@@ -1,9 +1,10 @@
 //! Records: the items of seed 001 as typed values, and back.
 //!
-//! Here: what each item holds (`message`, `stats`, `settings`, `post`). Not here: JSON as an item keeps it (`kernel::plain`),
+//! Here: what each item holds (`message`, `stats`, `expiring`, `settings`, `post`). Not here: JSON as an item keeps it (`kernel::plain`),
 //! where items are (`keys`), and which changes of them go together.
 
 pub use tidings_kernel::plain as json;
+mod expiring;
 mod message;
 mod post;
 mod settings;
@@ -11,6 +12,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
+pub use expiring::Expiring;
 pub use message::{Content, Marks, Message, Own, Public, Receipt, Stored};
 pub(crate) use post::FORGOTTEN;
 pub use post::{Accepted, Audience, Post, State};
@@ -18,7 +20,7 @@ pub use settings::{Configuration, TenantSettings};
 pub use stats::{
     Categories, CategoryStats, PublicStats, UserStats, Watermark, public_stamp, stamp,
 };
-pub(crate) use stats::{FORGOTTEN_AT, SETTLED, SOONEST};
+pub(crate) use stats::{EARLY, FORGOTTEN_AT, HORIZON, SETTLED, SOONEST};
 
 use jiff::Timestamp;
 use tidings_kernel::{Item, StoreError, Value};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use tidings_kernel::{Item, StoreError, Value, Workspace, tables};
 
-use super::{Reading, damaged, map};
+use super::{Expiring, Reading, damaged, map};
 use crate::ids::MessageId;
 use crate::keys::{self, Category, InboxKey, PUBLIC, UserId};
 
@@ -13,6 +13,10 @@ const KIND: &str = "US";
 
 /// The attribute of `UserStats::soonest`.
 pub(crate) const SOONEST: &str = "soonest";
+/// That of `UserStats::horizon`.
+pub(crate) const HORIZON: &str = "horizon";
+/// That of `UserStats::early`.
+pub(crate) const EARLY: &str = "early";
 /// That of `UserStats::forgotten`.
 pub(crate) const FORGOTTEN_AT: &str = "forgotten_at";
 /// That of `UserStats::settled`.
@@ -88,6 +92,10 @@ pub struct UserStats {
     pub cleaned: i64,
     /// Nothing that is counted is gone before this second. Nothing if nobody has looked yet.
     pub soonest: Option<i64>,
+    /// What is counted and gone before this second is on the list of what expires next, or in `early`. Nothing if there is no list.
+    pub horizon: Option<i64>,
+    /// What came after the list was made, and is gone before the horizon.
+    pub early: BTreeSet<Expiring>,
     /// The counts were put right without what is gone from this second on or before: it adds nothing any more, whoever tells of it.
     pub settled: i64,
 }
@@ -133,6 +141,8 @@ impl UserStats {
             forgotten: item.integer(FORGOTTEN_AT),
             cleaned: from.count("cleaned"),
             soonest: item.integer(SOONEST),
+            horizon: item.integer(HORIZON),
+            early: Expiring::read(from, EARLY)?,
             settled: from.count(SETTLED),
         })
     }
@@ -161,6 +171,12 @@ impl UserStats {
         }
         if let Some(soonest) = self.soonest {
             item.set(SOONEST, soonest);
+        }
+        if let Some(horizon) = self.horizon {
+            item.set(HORIZON, horizon);
+        }
+        if !self.early.is_empty() {
+            item.set(EARLY, Expiring::to_value(&self.early));
         }
         if self.settled > 0 {
             item.set(SETTLED, self.settled);

@@ -1,13 +1,13 @@
 //! Every record comes back from its item as it went in, and looks as seed 001 has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use tidings_kernel::{Item, Workspace};
+use tidings_kernel::{Item, Value, Workspace};
 
 use super::{
-    Accepted, Audience, CategoryStats, Configuration, Content, Marks, Message, Own, Post, Public,
-    Receipt, State, Stored, TenantSettings, UserStats, Watermark,
+    Accepted, Audience, CategoryStats, Configuration, Content, Expiring, Marks, Message, Own, Post,
+    Public, Receipt, State, Stored, TenantSettings, UserStats, Watermark,
 };
 use crate::keys::{InboxKey, UserId};
 
@@ -44,6 +44,10 @@ fn message() -> Message {
 fn marks() -> Marks {
     let at = "2026-07-01T13:00:00Z".parse().unwrap();
     Marks { read: Some(at), seen: Some(at), archived: Some(at), unread: Some(3) }
+}
+
+fn expiring(second: i64) -> Expiring {
+    Expiring { second, sort: format!("m#0GV8YLW{second}") }
 }
 
 fn shown(item: &Item) -> String {
@@ -92,6 +96,8 @@ fn counts_come_back() {
         since: Some(0),
         cleaned: 1,
         soonest: Some(1_790_000_000),
+        horizon: Some(1_795_000_000),
+        early: BTreeSet::from([expiring(1_791_000_000), expiring(1_792_000_000)]),
         settled: 1_780_000_000,
     };
     let item = stats.to_item(&acme(), &app(), &ada());
@@ -104,6 +110,24 @@ fn counts_come_back() {
     let stats = UserStats { all: Some(nothing), ..UserStats::default() };
     let item = stats.to_item(&acme(), &app(), &ada());
     assert_eq!(UserStats::read(Some(&item)).unwrap(), stats);
+}
+
+#[test]
+fn lists_of_what_expires_next_come_back() {
+    // Of those of the same length the order as text is that of the seconds; nobody counts on it.
+    let all = BTreeSet::from([expiring(999_999_999), expiring(1_791_000_000)]);
+    let item = Expiring::to_list("t#acmeU#ada#app", &all).unwrap();
+    insta::assert_snapshot!(shown(&item));
+    assert_eq!(Expiring::read_list(&item).unwrap(), all);
+    assert_eq!(Expiring::to_list("t#acmeU#ada#app", &BTreeSet::new()), None);
+    for spoilt in ["1791000000", "soon m#0GV8YLWQ000000001", ""] {
+        let item = item.clone().with("expiring", Value::texts([spoilt]));
+        assert!(Expiring::read_list(&item).is_err(), "{spoilt}");
+    }
+    let (mut bare, text) = (item.clone(), item.with("expiring", "1791000000 m#0GV8YLWQ000000001"));
+    bare.remove("expiring");
+    assert!(Expiring::read_list(&bare).is_err());
+    assert!(Expiring::read_list(&text).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use jiff::ToSpan as _;
 use tidings_access::Cx;
 use tidings_testbed::{Bed, dying, each_store};
 
-use super::world::{World, reader};
+use super::world::{World, narrow, reader};
 use crate::Inbox;
 use crate::expiry::count_out;
 use crate::ids::MessageId;
@@ -17,6 +17,7 @@ each_store!(
     a_read_all_in_steps_that_dies_can_be_made_again,
     counting_out_that_dies_goes_on,
     a_clean_up_that_dies_goes_on,
+    taking_out_that_dies_goes_on,
 );
 
 /// Lets somebody die at each call that he makes, before it and after it, until he makes fewer. `again` comes after each death, and must
@@ -30,7 +31,7 @@ async fn at_every_call(
         for place in 0.. {
             assert!(place < 60, "it comes to an end");
             let cx = dying(bed, &bed.cx().await, place, after).await;
-            let died = !attempt(&cx, &Inbox::new()).await;
+            let died = !attempt(&cx, &narrow()).await;
             again(usize::try_from(place).unwrap()).await;
             if !died {
                 break;
@@ -151,4 +152,37 @@ async fn a_clean_up_that_dies_goes_on(bed: &Bed) {
         },
     )
     .await;
+}
+
+/// With what is listed, and where all has to be walked over.
+async fn taking_out_that_dies_goes_on(bed: &Bed) {
+    let world = World::new(bed);
+    for is_listed in [true, false] {
+        at_every_call(
+            bed,
+            async |cx, inbox| {
+                world.whole_second();
+                for ttl in ["5s", "6s", "7s", "7s", "7s", "9s", "20s"] {
+                    world.publish_for("ada", "news", ttl).await;
+                }
+                if is_listed {
+                    bed.clock.advance(5.seconds());
+                    assert_eq!(world.told("ada").await, "6 6; news 6 6");
+                    world.publish_for("ada", "", "1s").await;
+                }
+                bed.clock.advance(if is_listed { 1.second() } else { 7.seconds() });
+                counts(cx, inbox, &reader("ada")).await.is_ok()
+            },
+            async |_| {
+                world.exact("ada").await;
+                world.verify().await;
+                bed.clock.advance(5.seconds());
+                assert_eq!(world.exact("ada").await.total, 1);
+                bed.clock.advance(20.seconds());
+                assert_eq!(world.told("ada").await, "0 0");
+                world.verify().await;
+            },
+        )
+        .await;
+    }
 }

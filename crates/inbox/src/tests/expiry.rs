@@ -268,7 +268,7 @@ async fn many_that_expire_at_once_go_when_somebody_looks(bed: &Bed) {
 }
 
 async fn more_than_a_page_goes_when_somebody_looks(bed: &Bed) {
-    let world = World::new(bed);
+    let world = World { inbox: Arc::default(), ..World::new(bed) };
     let mut ids = Vec::new();
     for number in 0..530 {
         let ttl = if number % 100 == 50 { "30d" } else { "10m" };

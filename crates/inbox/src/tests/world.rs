@@ -2,20 +2,23 @@
 
 use std::sync::Arc;
 
-use jiff::ToSpan as _;
+use jiff::{Timestamp, ToSpan as _};
 use serde_json::json;
 use tidings_access::Cx;
-use tidings_kernel::{ItemEngine as _, Scan, tables};
+use tidings_kernel::{Clock as _, Item, ItemEngine as _, Query, Scan, tables};
 use tidings_sql::SqlItems;
 use tidings_testbed::Bed;
 
+use crate::balance::Balance;
 use crate::expiry::{Counted, count_out};
 use crate::ids::MessageId;
+use crate::keys::{self, MESSAGES};
 use crate::marks::{Mark, ReadAll, Receipt, mark, read_all};
 use crate::publish::{NewPost, To};
 use crate::read::{Counts, Listing, Page, counts, list};
+use crate::records::{Expiring, Stored, UserStats};
 use crate::verify::{Then, Verified, verify};
-use crate::{Inbox, Reader};
+use crate::{Bounds, Inbox, Reader};
 
 pub(crate) struct World<'a> {
     pub(crate) bed: &'a Bed,
@@ -30,6 +33,11 @@ pub(crate) fn reader(uid: &str) -> Reader {
 
 pub(crate) fn reader_in(inbox: &str, uid: &str) -> Reader {
     Reader { inbox: inbox.parse().unwrap(), uid: uid.parse().unwrap(), let_in: None }
+}
+
+/// A node that knows of few things what expires next, so that it runs dry where a story has few of them.
+pub(crate) fn narrow() -> Inbox {
+    Inbox { bounds: Bounds { together: 4, listed: 3 }, ..Inbox::default() }
 }
 
 /// A message without anything special, to nobody yet.
@@ -55,7 +63,7 @@ impl<'a> World<'a> {
 
     pub(crate) fn inside(bed: &'a Bed, workspace: &str) -> Self {
         let engine = SqlItems::new(bed.access.database().clone(), bed.clock.clone());
-        Self { bed, inbox: Arc::default(), workspace: workspace.to_owned(), engine }
+        Self { bed, inbox: Arc::new(narrow()), workspace: workspace.to_owned(), engine }
     }
 
     pub(crate) async fn cx(&self) -> Cx {
@@ -81,6 +89,12 @@ impl<'a> World<'a> {
         let published = self.inbox.publish(&cx, &"app".parse().unwrap(), new).await.unwrap();
         self.bed.clock.advance(10.milliseconds());
         published.id
+    }
+
+    /// What lives for so many seconds from now on is gone when they have passed, and not up to a second before.
+    pub(crate) fn whole_second(&self) {
+        let next = self.bed.clock.now().as_second() + 1;
+        self.bed.clock.set(Timestamp::from_second(next).unwrap());
     }
 
     pub(crate) async fn mark(&self, uid: &str, what: Mark, ids: &[&MessageId]) -> Vec<Receipt> {
@@ -126,6 +140,45 @@ impl<'a> World<'a> {
                 Some(next) => listing.cursor = Some(next.to_string().parse().unwrap()),
                 None => return ids,
             }
+        }
+    }
+
+    /// Insists that the counts of a user are what he sees, and that it is known what of it expires next.
+    pub(crate) async fn exact(&self, uid: &str) -> Counts {
+        let counts = self.counts(uid).await;
+        let page = self.list(uid, Listing { limit: 100, ..Listing::default() }).await;
+        assert_eq!(page.next, None);
+        let unread = page.messages.iter().filter(|shown| shown.is_unread).count();
+        let seen = (page.messages.len() as i64, unread as i64);
+        assert_eq!((counts.total, counts.unread), seen, "{uid}");
+        self.known(uid).await;
+        counts
+    }
+
+    /// Insists that nothing that is counted is gone before `soonest`, and nothing before the horizon that is not listed.
+    pub(crate) async fn known(&self, uid: &str) {
+        let cx = self.cx().await;
+        let partition = keys::user(cx.workspace(), &reader(uid).inbox, &reader(uid).uid);
+        let balance = Balance::load(&cx, &partition).await.unwrap();
+        let UserStats { soonest, horizon, early, .. } = &balance.stats;
+        let query = Query::new(&tables::INBOX, &partition).and_expired().limit(1_000);
+        let page = cx.items().await.unwrap().query(query).await.unwrap();
+        assert!(page.cursor.is_none());
+        let sort = |item: &Item| item.text("SK").unwrap().to_owned();
+        let list = page.items.iter().find(|item| sort(item) == "e#next");
+        let list = list.map(|list| Expiring::read_list(list).unwrap());
+        for item in page.items.iter().filter(|item| sort(item).starts_with(MESSAGES)) {
+            let stored = Stored::read(item).unwrap();
+            let one = Expiring { second: stored.expires().as_second(), sort: sort(item) };
+            if balance.added(&stored) == (0, 0) {
+                continue;
+            }
+            assert!(soonest.is_none_or(|soonest| soonest <= one.second), "{uid}: {one:?}");
+            // Where there is no list, all is walked over.
+            let Some(list) = list.as_ref().filter(|_| *horizon > Some(one.second)) else {
+                continue;
+            };
+            assert!(list.contains(&one) || early.contains(&one), "{uid}: {one:?}");
         }
     }
 

@@ -22,7 +22,7 @@ use tidings_inbox::read::{Count, Listing, counts, list, newer};
 use tidings_inbox::records::{CategoryStats, EXPIRY};
 use tidings_inbox::ttl::Ttl;
 use tidings_inbox::verify::{Then, verify};
-use tidings_inbox::{Inbox, Reader, forget};
+use tidings_inbox::{Bounds, Inbox, Reader, forget};
 use tidings_kernel::{Clock as _, Scan, tables};
 use tidings_testkit::FakeClock;
 use tokio::runtime::Runtime;
@@ -44,6 +44,13 @@ pub(crate) trait Ground {
     async fn retell(&self);
 }
 
+/// A node that takes few out at once, and knows of few what expires next.
+pub(crate) fn narrow() -> Inbox {
+    let mut inbox = Inbox::new();
+    inbox.bounds = Bounds { together: 4, listed: 3 };
+    inbox
+}
+
 /// Each keeps what it has read.
 pub(crate) const NODES: usize = 2;
 /// Their users and inboxes are called the same.
@@ -54,7 +61,7 @@ const USERS: usize = 24;
 const BUSY: usize = 3;
 const INBOXES: [&str; 2] = ["app", "web"];
 const CATEGORIES: [&str; 3] = ["", "news", "order"];
-const TTLS: [&str; 3] = ["10m", "2d", "30d"];
+const TTLS: [&str; 5] = ["10m", "25m", "1d", "2d", "30d"];
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -294,7 +301,14 @@ impl Run<'_> {
                     message.marked.remove(user);
                 }
             }
-            Step::Retell => self.ground.retell().await,
+            Step::Retell => {
+                self.ground.retell().await;
+                // No stream tells a thing again after the marks of counting out are gone.
+                for tenant in 0..TENANTS {
+                    let cx = self.ground.cx(self.node, tenant).await;
+                    count_out(&cx, self.inbox()).await.unwrap();
+                }
+            }
         }
         self.ground.clock().advance(4.milliseconds());
     }
