@@ -192,8 +192,11 @@ impl Server {
         self.child.id()
     }
 
-    /// The first log line, from now on, that has this part.
+    /// The first line of its log that has this part. It may have come before, while another one was waited for.
     pub(crate) fn wait_for_line(&mut self, part: &str) -> String {
+        if let Some(line) = self.log.iter().find(|line| line.contains(part)) {
+            return line.clone();
+        }
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => {
