@@ -10,33 +10,27 @@ pub const LATER: &str = "later";
 
 /// What a memory says at a time.
 pub fn value(item: &Item, now: Timestamp) -> Option<&Value> {
-    let later = match item.get(LATER) {
-        Some(Value::L(later)) => later.as_slice(),
-        _ => &[],
-    };
-    let counts = later.iter().rev().find_map(|one| match one {
-        Value::M(one) => {
-            let from = one.get("from")?.as_number()?.to_i64()?;
-            (from <= now.as_second()).then(|| one.get("value"))
-        }
-        _ => None,
-    });
-    counts.unwrap_or_else(|| item.get("value"))
+    let begun = later(item).filter(|(from, _)| *from <= now.as_second()).last();
+    begun.map_or_else(|| item.get("value"), |(_, value)| value)
 }
 
 /// From when on a memory says something else, or nothing, although nobody writes it: the earliest such time to come.
 pub fn until(item: &Item, now: Timestamp) -> Option<Timestamp> {
+    let times = later(item).map(|(from, _)| from).chain(tables::MEMORY.expires_at(item));
+    let to_come = times.filter(|second| *second > now.as_second());
+    to_come.min().and_then(|second| Timestamp::from_second(second).ok())
+}
+
+/// What counts later: from which second on, and what.
+fn later(item: &Item) -> impl Iterator<Item = (i64, Option<&Value>)> {
     let later = match item.get(LATER) {
         Some(Value::L(later)) => later.as_slice(),
         _ => &[],
     };
-    let from = later.iter().filter_map(|one| match one {
-        Value::M(one) => one.get("from")?.as_number()?.to_i64(),
+    later.iter().filter_map(|one| match one {
+        Value::M(one) => Some((one.get("from")?.as_number()?.to_i64()?, one.get("value"))),
         _ => None,
-    });
-    let times = from.chain(tables::MEMORY.expires_at(item));
-    let to_come = times.filter(|second| *second > now.as_second());
-    to_come.min().and_then(|second| Timestamp::from_second(second).ok())
+    })
 }
 
 #[cfg(test)]

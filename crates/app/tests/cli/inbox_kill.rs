@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidings_sql::{Database, DatabaseError};
 use tidings_testkit::PostgresDatabase;
@@ -136,11 +135,7 @@ impl App {
             .collect();
         std::thread::sleep(Duration::from_micros(self.chance.u64(..4_000)));
         let first = if self.chance.bool() { 0 } else { self.nodes - 1 };
-        let mut dead: Vec<Server> = self.servers.drain(first..).collect();
-        dead.iter().for_each(|server| server.signal(Signal::KILL));
-        for server in &mut dead {
-            assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
-        }
+        Server::kill_9(self.servers.drain(first..).collect());
         drop(asked);
         self.under_way += usize::from(self.in_queue() > 0);
         while self.servers.len() < self.nodes {

@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidings_sql::DatabaseError;
 use tidings_testkit::PostgresDatabase;
@@ -103,7 +102,7 @@ impl Shop {
 
     /// One life of the server, which ends in the middle of something.
     fn live_and_die(&mut self, round: usize) {
-        let mut server = self.world.serve(&[]);
+        let server = self.world.serve(&[]);
         let share = MESSAGES / KILLS;
         let wanted = round * share + self.chance.usize(1..share);
         let before = (self.received)().len();
@@ -118,8 +117,7 @@ impl Shop {
             self.wait_for_mail(before + more);
             None
         };
-        server.signal(Signal::KILL);
-        assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
+        Server::kill_9(vec![server]);
         drop(under_way);
     }
 

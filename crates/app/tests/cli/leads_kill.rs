@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidings_sql::{Database, DatabaseError};
 use tidings_testkit::PostgresDatabase;
@@ -110,11 +109,7 @@ impl Shop {
         let first = if self.chance.bool() { 0 } else { self.nodes - 1 };
         let asked = self.servers[first].begin(&self.request(asking));
         std::thread::sleep(Duration::from_micros(self.chance.u64(..6_000)));
-        let mut dead: Vec<Server> = self.servers.drain(first..).collect();
-        dead.iter().for_each(|server| server.signal(Signal::KILL));
-        for server in &mut dead {
-            assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
-        }
+        Server::kill_9(self.servers.drain(first..).collect());
         drop(asked);
         self.under_way += usize::from(self.in_queues() > 0);
         self.end_leases();

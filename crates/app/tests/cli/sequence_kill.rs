@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidings_sql::{Database, DatabaseError, Param, Row, Tx};
 use tidings_testkit::{PostgresDatabase, SmtpSink};
@@ -157,10 +156,9 @@ impl Walks {
         let more = self.chance.usize(1..WAVE / 2);
         self.wait_for_mail(more);
         let place = self.chance.usize(..self.servers.len());
-        let mut server = self.servers.swap_remove(place);
+        let server = self.servers.swap_remove(place);
         self.dead.push(server.id());
-        server.signal(Signal::KILL);
-        assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
+        Server::kill_9(vec![server]);
         self.let_leases_end();
         self.servers.push(self.world.serve(&[]));
     }

@@ -260,6 +260,15 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
+    /// Ends them at the same moment, in the middle of whatever they do.
+    #[track_caller]
+    pub(crate) fn kill_9(mut all: Vec<Self>) {
+        all.iter().for_each(|server| server.signal(Signal::KILL));
+        for server in &mut all {
+            assert_eq!(server.wait(), None, "it ended by itself: {:#?}", server.log);
+        }
+    }
+
     /// Stops it in order.
     pub(crate) fn stop(mut self) {
         self.signal(Signal::TERM);

@@ -1,17 +1,22 @@
 //! What is left when a worker dies, wherever it is: done again, it is as if it had been done once.
 
+use serde_json::json;
 use tidings_kernel::queues;
 use tidings_testbed::{Bed, dying, each_store, until_turn};
 
 use super::super::build;
 use super::super::settle::settle;
 use super::super::{State, find};
-use super::{assert_right, drain, heard, listen, person, segment, vip, work};
+use super::{
+    again, assert_right, drain, heard, inside, listen, names, person, remember, segment, vip, work,
+    worker,
+};
 
 each_store!(
     a_look_that_was_cut_short_is_told_once,
     a_build_goes_on_where_it_was_cut_short,
     a_store_that_fails_leaves_nothing_half_done,
+    whoever_dies_looking_still_comes_back_when_a_memory_is_over,
 );
 
 async fn a_look_that_was_cut_short_is_told_once(bed: &Bed) {
@@ -46,7 +51,7 @@ async fn a_build_goes_on_where_it_was_cut_short(bed: &Bed) {
     segment(&cx, "vip", vip()).await;
     work(bed).await;
     for turns in 0..24 {
-        let condition = if turns % 2 == 0 { serde_json::json!({ "tag": "vip" }) } else { vip() };
+        let condition = if turns % 2 == 0 { json!({ "tag": "vip" }) } else { vip() };
         let begun = segment(&cx, "vip", condition).await;
         // Every page is begun and dropped once, before its message comes.
         let mut pages = 0;
@@ -89,4 +94,31 @@ async fn a_store_that_fails_leaves_nothing_half_done(bed: &Bed) {
             assert_right(&cx, "vip").await;
         }
     }
+}
+
+async fn whoever_dies_looking_still_comes_back_when_a_memory_is_over(bed: &Bed) {
+    let cx = bed.cx().await;
+    let ada = person(&cx, "ada", &[], "pro").await;
+    segment(&cx, "colour", json!({"memory": "preference/colour", "exists": true})).await;
+    work(bed).await;
+    for turns in 0..24 {
+        let cx = bed.cx().await;
+        remember(&cx, ada, "colour", (60, None)).await;
+        again(bed, &cx, &[ada]).await;
+        let ended = until_turn(settle(&cx, &[ada], None), turns).await.is_some();
+        // The message comes, and comes again.
+        for _ in 0..2 {
+            bed.work(&queues::SEGMENT_PROCESSING, worker(bed)).await;
+            again(bed, &cx, &[ada]).await;
+        }
+        assert_eq!(inside(&cx, "colour").await, names(&["ada"]), "after {turns} turns");
+        drain(bed, &queues::SEGMENT_PROCESSING).await;
+        bed.advance(60).await;
+        bed.work(&queues::SEGMENT_PROCESSING, worker(bed)).await;
+        assert_eq!(inside(&cx, "colour").await, names(&[]), "after {turns} turns");
+        if ended {
+            return;
+        }
+    }
+    panic!("a look waits more often than anybody would");
 }

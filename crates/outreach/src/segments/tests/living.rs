@@ -3,8 +3,8 @@
 use std::io::Cursor;
 
 use serde_json::json;
-use tidings_access::{Cx, DisplayName};
-use tidings_kernel::{Item, Put as PutItem, TimerEngine as _, Value, queues, tables};
+use tidings_access::DisplayName;
+use tidings_kernel::{TimerEngine as _, queues};
 use tidings_people::consent::subscriptions::{Subscribe, Unsubscribe, subscribe, unsubscribe};
 use tidings_people::consent::{Act, By, Line, Proof, Scope, Whom, audiences};
 use tidings_people::contacts::{self, ContactId};
@@ -16,7 +16,8 @@ use super::super::{
     Change, MAX_SEGMENTS, Put, PutError, State, delete, find, list, put, rebuild, why,
 };
 use super::{
-    assert_right, drain, heard, inside, listen, names, on_timelines, person, segment, vip, work,
+    assert_right, drain, heard, inside, listen, names, on_timelines, person, remember, segment,
+    vip, work, worker,
 };
 
 each_store!(
@@ -361,27 +362,6 @@ async fn segments_of_others_are_not_touched(bed: &Bed) {
     assert!(list(&cx).await.unwrap().is_empty());
 }
 
-/// Something is remembered of somebody until a minute from now, and something else that it gives way to before.
-async fn remember(cx: &Cx, contact: ContactId, key: &str, (until, then): (i64, Option<i64>)) {
-    let look = cx.database().read(move |tx| {
-        let sql = "SELECT id FROM lead_organizations WHERE lead_id = $1";
-        tx.query(sql, &[Param::Int(contact.get())])?[0].int(0)
-    });
-    let organization: Result<i64, tidings_sql::DatabaseError> = look.await;
-    let at = |minutes: i64| cx.now().as_second() + 60 * minutes;
-    let later = then.map(|from| {
-        let one = [("from".to_owned(), at(from).into()), ("value".to_owned(), "blue".into())];
-        Value::M(one.into())
-    });
-    let item = Item::new()
-        .with("lead_organization_id", organization.unwrap().to_string())
-        .with("memory_type#key", format!("preference#{key}"))
-        .with("value", "red")
-        .with("later", later.into_iter().collect::<Vec<_>>())
-        .with(tables::MEMORY.ttl.unwrap(), at(until));
-    cx.items().await.unwrap().put(PutItem::new(&tables::MEMORY, item)).await.unwrap();
-}
-
 async fn what_is_remembered_for_a_while_counts_for_that_while(bed: &Bed) {
     let cx = bed.cx().await;
     listen(&cx).await;
@@ -394,7 +374,7 @@ async fn what_is_remembered_for_a_while_counts_for_that_while(bed: &Bed) {
     let (now, then, last) = ("red", "blue", "plain");
     for (minutes, place) in [(29, now), (1, then), (29, then), (1, last)] {
         bed.advance(minutes).await;
-        bed.work(&queues::SEGMENT_PROCESSING, super::worker(bed)).await;
+        bed.work(&queues::SEGMENT_PROCESSING, worker(bed)).await;
         let cx = bed.cx().await;
         for slug in [now, then, last] {
             let expected: &[&str] = if slug == place { &["ada"] } else { &[] };
@@ -426,7 +406,7 @@ async fn a_build_forgets_nothing_that_others_wait_for(bed: &Bed) {
     work(bed).await;
     for (minutes, expected) in [(60, "size"), (30, "")] {
         bed.advance(minutes).await;
-        bed.work(&queues::SEGMENT_PROCESSING, super::worker(bed)).await;
+        bed.work(&queues::SEGMENT_PROCESSING, worker(bed)).await;
         for slug in ["colour", "size"] {
             let is_in = !inside(&cx, slug).await.is_empty();
             assert_eq!(is_in, slug == expected, "{slug} after {minutes} minutes more");

@@ -14,7 +14,9 @@ use serde_json::{Value as Json, json};
 use tidings_access::{Cx, Limit};
 use tidings_jobs::Handler;
 use tidings_jobs::contracts::{Contract as _, LeadIngestion, SequenceEvent};
-use tidings_kernel::{Outgoing, Queue, QueueEngine as _, Receive, queues};
+use tidings_kernel::{
+    Item, Outgoing, Put as PutItem, Queue, QueueEngine as _, Receive, Value, queues, tables,
+};
 use tidings_people::contacts::{self, Attributes, ContactId, TagChange, Upsert};
 use tidings_sql::Param;
 use tidings_testbed::Bed;
@@ -37,6 +39,27 @@ async fn segment(cx: &Cx, slug: &str, condition: Json) -> Segment {
     let put_it =
         Put { slug: slug.parse().unwrap(), name: None, condition, trigger_on_build: false };
     put(cx, put_it).await.unwrap().0
+}
+
+/// Something is remembered of somebody for so many minutes, and gives way to something else before, if that is said.
+async fn remember(cx: &Cx, contact: ContactId, key: &str, (until, then): (i64, Option<i64>)) {
+    let look = cx.database().read(move |tx| {
+        let sql = "SELECT id FROM lead_organizations WHERE lead_id = $1";
+        tx.query(sql, &[Param::Int(contact.get())])?[0].int(0)
+    });
+    let organization: Result<i64, tidings_sql::DatabaseError> = look.await;
+    let at = |minutes: i64| cx.now().as_second() + 60 * minutes;
+    let later = then.map(|from| {
+        let one = [("from".to_owned(), at(from).into()), ("value".to_owned(), "blue".into())];
+        Value::M(one.into())
+    });
+    let item = Item::new()
+        .with("lead_organization_id", organization.unwrap().to_string())
+        .with("memory_type#key", format!("preference#{key}"))
+        .with("value", "red")
+        .with("later", later.into_iter().collect::<Vec<_>>())
+        .with(tables::MEMORY.ttl.unwrap(), at(until));
+    cx.items().await.unwrap().put(PutItem::new(&tables::MEMORY, item)).await.unwrap();
 }
 
 fn vip() -> Json {
